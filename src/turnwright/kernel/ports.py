@@ -1,0 +1,249 @@
+"""What the turn loop needs from the world, in its own words. Adapters satisfy these by shape, without importing them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from turnwright.schema.facts import Fact
+from turnwright.schema.ids import CallId, Seq, StepId, TurnId
+from turnwright.schema.live import LiveEvent
+from turnwright.schema.messages import Image, Message, RuntimeMessage
+from turnwright.schema.parts import Part
+from turnwright.schema.prompt import Prompt, ToolSpec
+from turnwright.schema.verdicts import Verdict
+
+
+class Record(Protocol):
+    """Makes facts durable, all or none, in order. When it returns, they are; when it raises JournalError, stop."""
+
+    async def __call__(self, *facts: Fact) -> Sequence[Seq]: ...
+
+
+Emit: TypeAlias = Callable[[LiveEvent], None]
+"""Live events go out without waiting: a slow reader can never hold the turn."""
+
+
+class TimerHandle(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    def monotonic(self) -> float: ...
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> TimerHandle: ...
+
+    async def sleep(self, delay_s: float) -> None: ...
+
+
+class Ids(Protocol):
+    def new(self, kind: Literal["turn", "call", "approval", "inbox", "conversation"]) -> str: ...
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """USD per million tokens; None is unknown, never free."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Provider, model, endpoint and credential under one name. Reasoning is bound to it."""
+
+    name: str
+    model: str
+    price: Price | None = None
+    window: int | None = None
+    max_output: int | None = None
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt of this step that is over."""
+
+    route: str
+    verdict: Verdict
+    status: int | None = None
+    retryable: bool = False
+
+
+class NoRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """Why no further attempt can be made."""
+
+    message: str
+
+
+class Model(Protocol):
+    """One attempt at a time. The loop owns retry and budget; the model owns routes and their health."""
+
+    def route(self, tried: Sequence[Tried]) -> Route | NoRoute:
+        """Where the next attempt of this step goes, given what was tried in it."""
+        ...
+
+    def attempt(self, route: Route, prompt: Prompt) -> AsyncIterator[Sequence[Part]]:
+        """Parts in batches as bytes come. Always ends with `Closed`; never raises for what a provider does.
+
+        Closing the iterator hangs up at once.
+        """
+        ...
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """A call whose arguments fit the tool's schema."""
+
+    arguments: dict[str, Any]
+
+
+class Unfit(msgspec.Struct, frozen=True):
+    """Why a call must not be executed, worded for the model."""
+
+    problem: str
+
+
+class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool has to show: its output and, if it failed, the error beside it."""
+
+    output: str
+    outcome: Literal["ok", "failed", "timeout"] = "ok"
+    images: tuple[Image, ...] = ()
+    original_bytes: int | None = None
+    detail: dict[str, str | int | float | bool | None] = {}
+
+
+class ToolContext(Protocol):
+    """What a running tool may use of its surroundings."""
+
+    turn_id: TurnId
+    step_id: StepId
+    call_id: CallId
+
+    def output(self, text: str, stream: Literal["stdout", "stderr"] = "stdout") -> None:
+        """Show something while the tool runs (a live event)."""
+        ...
+
+    async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
+        """Ask the user. None when nobody can answer, which is a denial."""
+        ...
+
+
+class Tools(Protocol):
+    def offered(self, mode: str) -> tuple[ToolSpec, ...]:
+        """The tools of a mode, in a stable order. The same tuple while nothing changes."""
+        ...
+
+    def check(self, name: str, arguments: str) -> Ready | Unfit:
+        """Parse and validate; `arguments` is the text of a JSON object."""
+        ...
+
+    async def run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+        """Never raises for a tool's failure. Cancellation must stop what was started within half a second."""
+        ...
+
+
+class Context(Protocol):
+    async def prompt(self, messages: Sequence[Message], tools: tuple[ToolSpec, ...], mode: str) -> Prompt:
+        """What the model is to see: system sections, history, tools."""
+        ...
+
+    def segments(self, prompt: Prompt) -> dict[str, str]:
+        """Hashes of the stable segments of a prompt, cheap to ask every step."""
+        ...
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of the user that was admitted while a turn ran."""
+
+    inbox_id: str
+    text: str
+
+
+class Inbox(Protocol):
+    def take(self) -> Sequence[Letter]:
+        """Everything to be delivered at the next tool boundary; taken letters are not given again."""
+        ...
+
+
+class Continue(msgspec.Struct, frozen=True):
+    """Carry on."""
+
+
+class Warn(msgspec.Struct, frozen=True, kw_only=True):
+    guard: str
+    why: str
+    said: RuntimeMessage
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """This call is not executed; the model reads why."""
+
+    guard: str
+    why: str
+    call_id: CallId
+
+
+class ForceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One last step without tools."""
+
+    guard: str
+    why: str
+    said: RuntimeMessage
+
+
+class Halt(msgspec.Struct, frozen=True, kw_only=True):
+    guard: str
+    why: str
+
+
+Judgement: TypeAlias = Continue | Warn | Block | ForceAnswer | Halt
+
+
+class Guards(Protocol):
+    """A fold over facts with a verdict. A guard that raises ends the turn: it never fails open."""
+
+    def judge(self, fact: Fact) -> Sequence[Judgement]: ...
+
+
+class Reservation(Protocol):
+    def settle(self, tokens: int | None, cost_usd: float | None) -> None: ...
+
+
+class Ledger(Protocol):
+    """The budget of a whole tree of conversations (K6)."""
+
+    def reserve(
+        self, route: Route, input_tokens: int, output_tokens: int
+    ) -> Reservation | Literal["token-budget", "cost-budget"]: ...
+
+
+class Cancel(Protocol):
+    """Someone wants the turn to stop."""
+
+    @property
+    def requested(self) -> bool: ...
+
+    def subscribe(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` once, when it is requested; the result unsubscribes."""
+        ...
+
+
+Ask: TypeAlias = Callable[[str, Sequence[str]], Awaitable[str | None]]
+"""Puts a question to the user. None when nobody can answer."""
+
+
+class Ports(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything `run_turn` is handed besides the turn itself and `record`."""
+
+    model: Model
+    tools: Tools
+    guards: Guards
+    context: Context
+    inbox: Inbox
+    clock: Clock
+    ids: Ids
+    cancel: Cancel
+    ledger: Ledger
+    ask: Ask
+    emit: Emit

@@ -1,0 +1,336 @@
+"""Facts: what happened, in the past tense, durable and numbered. Never edited; a correction is another fact.
+
+A fact's JSON is one flat object: the envelope's fields (F2) and its own. `encode` writes it and `decode` reads it;
+both keep what they do not know, so that an older Turnwright can carry a newer one's journal.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from turnwright.schema.ids import CallId, ConversationId, Seq, StepId, TurnId
+from turnwright.schema.messages import AssistantMessage, Image, RuntimeMessage
+from turnwright.schema.parts import Usage
+from turnwright.schema.verdicts import (
+    Effect,
+    ErrorKind,
+    FinishClass,
+    Idempotency,
+    StallReason,
+    StopReason,
+    Verdict,
+)
+
+SCHEMA_VERSION = 1
+
+Visibility: TypeAlias = Literal["model", "host", "audit"]
+"""Who is meant to read it: `model` enters history, `host` is for people and programs, `audit` is for the record."""
+
+
+class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A payload stored apart, once, under its hash."""
+
+    sha256: str
+    size_bytes: int
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """Something that happened."""
+
+    visibility: ClassVar[Visibility] = "host"
+
+    turn_id: TurnId | None = None
+    step_id: StepId | None = None
+    call_id: CallId | None = None
+
+
+class ConversationOpened(Fact, frozen=True, kw_only=True, tag="conversation.opened"):
+    workspace: str
+    model: str
+    turnwright: str
+    """The version that opened it."""
+    parent: ConversationId | None = None
+    forked_at: Seq | None = None
+    title: str = ""
+
+
+class TurnStarted(Fact, frozen=True, kw_only=True, tag="turn.started"):
+    visibility: ClassVar[Visibility] = "model"
+
+    text: str
+    """What the user asked."""
+    images: tuple[Image, ...] = ()
+    mode: str = "build"
+    continued: bool = False
+    """This turn carries on an interrupted one: `text` was already said and is empty here."""
+    inbox_ids: tuple[str, ...] = ()
+
+
+class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):
+    index: int
+    tools_offered: bool = True
+    mode: str = "build"
+    segments: dict[str, str] = {}
+    """Hashes of the prompt's stable segments (system, tools), so that a changed prefix is known."""
+
+
+class AttemptStarted(Fact, frozen=True, kw_only=True, tag="attempt.started"):
+    attempt: int
+    route: str
+    purpose: str = "turn"
+    idempotency: Idempotency = "repeatable"
+
+
+class AttemptFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong on the wire."""
+
+    message: str
+    kind: ErrorKind | None = None
+    status: int | None = None
+    code: str = ""
+    excerpt: str = ""
+    stall: StallReason | None = None
+    retry_after_s: float | None = None
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Milliseconds. Absent, not 0, where nothing came."""
+
+    total_ms: float
+    ttft_ms: float | None = None
+    decode_ms: float | None = None
+
+
+class AttemptEnded(Fact, frozen=True, kw_only=True, tag="attempt.ended"):
+    attempt: int
+    route: str
+    verdict: Verdict
+    timing: Timing
+    finish_raw: str | None = None
+    finish: FinishClass | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    fault: AttemptFault | None = None
+    request_id: str = ""
+    model: str = ""
+    bytes_in: int = 0
+    partial_text: str = ""
+    """Text that had already arrived when the attempt failed."""
+    purpose: str = "turn"
+
+
+class ModelReplied(Fact, frozen=True, kw_only=True, tag="model.replied"):
+    visibility: ClassVar[Visibility] = "model"
+
+    message: AssistantMessage
+    verdict: Verdict
+
+
+class ToolStarted(Fact, frozen=True, kw_only=True, tag="tool.started"):
+    name: str
+    arguments: str
+    effect: Effect
+    idempotency: Idempotency
+
+
+class ToolEnded(Fact, frozen=True, kw_only=True, tag="tool.ended"):
+    """`outcome` is `refused` where the call was never executed (bad arguments, unknown tool, a denial)."""
+
+    visibility: ClassVar[Visibility] = "model"
+
+    name: str
+    outcome: Literal["ok", "failed", "timeout", "interrupted", "unknown", "refused"]
+    output: str = ""
+    output_blob: BlobRef | None = None
+    """Where `output` is stored when it is large; then `output` is empty."""
+    images: tuple[Image, ...] = ()
+    duration_ms: float = 0.0
+    original_bytes: int | None = None
+    """Size of the output before it was shortened for the model."""
+    detail: dict[str, str | int | float | bool | None] = {}
+    """Evidence by the tool: exit_code, sandbox, sha256 before and after, path of the full output."""
+
+
+class ApprovalAsked(Fact, frozen=True, kw_only=True, tag="approval.asked"):
+    approval_id: str
+    question: str
+    choices: tuple[str, ...] = ()
+    tool: str = ""
+
+
+class ApprovalAnswered(Fact, frozen=True, kw_only=True, tag="approval.answered"):
+    visibility: ClassVar[Visibility] = "audit"
+
+    approval_id: str
+    answer: str
+    by: Literal["user", "rule", "nobody"]
+
+
+class GuardTripped(Fact, frozen=True, kw_only=True, tag="guard.tripped"):
+    guard: str
+    verdict: Literal["warn", "block", "truncate", "force_answer", "ask", "stop"]
+    why: str
+    said: RuntimeMessage | None = None
+    """What was said to the model about it, in the runtime's own name."""
+    evidence: dict[str, str | int | float | bool | None] = {}
+
+
+class InboxAdmitted(Fact, frozen=True, kw_only=True, tag="inbox.admitted"):
+    inbox_id: str
+    text: str
+    kind: Literal["steer", "queue"]
+
+
+class InboxWithdrawn(Fact, frozen=True, kw_only=True, tag="inbox.withdrawn"):
+    inbox_id: str
+
+
+class SteeringDelivered(Fact, frozen=True, kw_only=True, tag="steering.delivered"):
+    visibility: ClassVar[Visibility] = "model"
+
+    text: str
+    inbox_ids: tuple[str, ...]
+
+
+class ModeChanged(Fact, frozen=True, kw_only=True, tag="mode.changed"):
+    before: str
+    after: str
+    reason: str
+
+
+class RouteSwitched(Fact, frozen=True, kw_only=True, tag="route.switched"):
+    before: str
+    after: str
+    reason: str
+
+
+class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context.compacted"):
+    visibility: ClassVar[Visibility] = "model"
+
+    through_seq: Seq
+    digest: str
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+
+
+class WorkspaceSaved(Fact, frozen=True, kw_only=True, tag="workspace.saved"):
+    tree: str
+    files: int
+
+
+class TurnEnded(Fact, frozen=True, kw_only=True, tag="turn.ended"):
+    reason: StopReason
+    detail: str = ""
+    steps: int = 0
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    context_size: int | None = None
+    text: str = ""
+    """The last thing said to the user."""
+
+
+class Note(Fact, frozen=True, kw_only=True, tag="note"):
+    """Something worth knowing that is not an act: a warning, a missing protection, a skipped row, or words of the
+    runtime to the model (`said`): a wrap-up request, a notice of an interruption."""
+
+    visibility: ClassVar[Visibility] = "audit"
+
+    code: str
+    text: str
+    said: RuntimeMessage | None = None
+    data: dict[str, str | int | float | bool | None] = {}
+
+
+KnownFact: TypeAlias = (
+    ConversationOpened
+    | TurnStarted
+    | StepStarted
+    | AttemptStarted
+    | AttemptEnded
+    | ModelReplied
+    | ToolStarted
+    | ToolEnded
+    | ApprovalAsked
+    | ApprovalAnswered
+    | GuardTripped
+    | InboxAdmitted
+    | InboxWithdrawn
+    | SteeringDelivered
+    | ModeChanged
+    | RouteSwitched
+    | ContextCompacted
+    | WorkspaceSaved
+    | TurnEnded
+    | Note
+)
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """Written by a newer Turnwright. Kept byte for byte by whoever stored it, skipped by folds."""
+
+    type: str
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact with its place in a conversation. `body` is what the journal keeps, byte for byte."""
+
+    conversation_id: ConversationId
+    seq: Seq
+    at: int
+    """UTC milliseconds, for display; order is `seq`."""
+    fact: KnownFact | Unknown
+    body: bytes
+    schema_version: int = SCHEMA_VERSION
+
+
+class _Tag(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[KnownFact] = msgspec.json.Decoder(KnownFact)
+_tags = msgspec.json.Decoder(_Tag)
+
+FACT_TYPES: dict[str, type[Fact]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in KnownFact.__args__  # type: ignore[attr-defined]
+}
+
+
+def visibility_of(fact: Fact) -> Visibility:
+    """By type, except that whatever carries words to the model is for the model."""
+    match fact:
+        case GuardTripped(said=RuntimeMessage()) | Note(said=RuntimeMessage()):
+            return "model"
+        case _:
+            return fact.visibility
+
+
+def encode_body(fact: Fact) -> bytes:
+    """A fact without its place: `visibility`, `type` and its own fields."""
+    return b'{"visibility":"%b",' % visibility_of(fact).encode() + _encoder.encode(fact)[1:]
+
+
+def decode_body(body: bytes) -> KnownFact | Unknown:
+    """Fields we do not know are ignored, types we do not know become Unknown; bytes that are not a fact raise
+    msgspec.DecodeError."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.ValidationError:
+        tag = _tags.decode(body).type
+        if not tag or tag in FACT_TYPES:
+            raise
+        return Unknown(tag)
+
+
+def encode_line(recorded: Recorded) -> bytes:
+    """The one JSON object that every face shows for a recorded fact."""
+    head = b'{"schema_version":%d,"conversation_id":"%b","seq":%d,"at":%d,' % (
+        recorded.schema_version,
+        recorded.conversation_id.encode(),
+        recorded.seq,
+        recorded.at,
+    )
+    return head + recorded.body[1:]

@@ -1,0 +1,60 @@
+"""Limits of a turn. Each has its own stop reason; impossible ones are refused before any call."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from turnwright.schema.errors import ConfigError
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`loop.limits`. None is off. `max_steps` 0 is unlimited, allowed only beside another finite limit."""
+
+    max_steps: int = 200
+    step_idle_s: float | None = 120.0
+    step_total_s: float | None = 600.0
+    turn_wall_s: float | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`loop.retry`. `attempts` is the one budget of a step across retry, reroute and stream fallback."""
+
+    preset: str = "interactive"
+    attempts: int = 4
+
+
+class Dispatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`max_concurrent`: 1 is sequential, 0 unbounded. `eager` starts reads while the reply still streams."""
+
+    max_concurrent: int = 4
+    eager: bool = False
+
+
+def check_limits(limits: Limits) -> Limits:
+    """The same limits, or a ConfigError that names the key."""
+    if limits.max_steps < 0:
+        raise _impossible("max_steps", limits.max_steps, "Use 0 for unlimited, or a positive number.")
+    for name in ("step_idle_s", "step_total_s", "turn_wall_s", "max_tokens", "max_cost_usd"):
+        value = getattr(limits, name)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise _impossible(name, value, "Use a positive number, or leave it out to switch it off.")
+    if limits.max_steps == 0 and limits.turn_wall_s is limits.max_tokens is limits.max_cost_usd is None:
+        raise _impossible("max_steps", 0, "Unlimited steps need turn_wall_s, max_tokens or max_cost_usd beside them.")
+    for soft, hard in (("step_idle_s", "step_total_s"), ("step_total_s", "turn_wall_s")):
+        low, high = getattr(limits, soft), getattr(limits, hard)
+        if low is not None and high is not None and low >= high and not _defaulted(limits, soft):
+            raise _impossible(soft, low, f"It can never be reached before {hard} = {high:g}; lower it or leave it out.")
+    return limits
+
+
+def _defaulted(limits: Limits, name: str) -> bool:
+    """A default that a tighter limit overtakes is no contradiction of the user's."""
+    return bool(getattr(limits, name) == getattr(Limits(), name))
+
+
+def _impossible(name: str, value: object, remedy: str) -> ConfigError:
+    return ConfigError(f"loop.limits.{name} = {value} is impossible.", remedy=remedy)
