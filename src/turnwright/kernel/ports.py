@@ -1,4 +1,4 @@
-"""What the turn loop needs from the world, in its own words. Adapters satisfy these by shape, without importing them."""
+"""What the turn loop needs from the world, in its own words. Adapters satisfy these by shape, without import."""
 
 from __future__ import annotations
 

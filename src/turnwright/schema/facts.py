@@ -293,10 +293,7 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[KnownFact] = msgspec.json.Decoder(KnownFact)
 _tags = msgspec.json.Decoder(_Tag)
 
-FACT_TYPES: dict[str, type[Fact]] = {
-    str(kind.__struct_config__.tag): kind
-    for kind in KnownFact.__args__  # type: ignore[attr-defined]
-}
+FACT_TYPES: dict[str, type[Fact]] = {str(kind.__struct_config__.tag): kind for kind in KnownFact.__args__}
 
 
 def visibility_of(fact: Fact) -> Visibility:
