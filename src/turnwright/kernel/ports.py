@@ -13,7 +13,10 @@ from turnwright.schema.live import LiveEvent
 from turnwright.schema.messages import Image, Message, RuntimeMessage
 from turnwright.schema.parts import Part
 from turnwright.schema.prompt import Prompt, ToolSpec
-from turnwright.schema.verdicts import Verdict
+from turnwright.schema.routes import NoRoute as NoRoute
+from turnwright.schema.routes import Price as Price
+from turnwright.schema.routes import Route as Route
+from turnwright.schema.routes import Tried as Tried
 
 
 class Record(Protocol):
@@ -40,40 +43,6 @@ class Clock(Protocol):
 
 class Ids(Protocol):
     def new(self, kind: Literal["turn", "call", "approval", "inbox", "conversation"]) -> str: ...
-
-
-class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """USD per million tokens; None is unknown, never free."""
-
-    input: float
-    output: float
-    cache_read: float | None = None
-    cache_write: float | None = None
-
-
-class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Provider, model, endpoint and credential under one name. Reasoning is bound to it."""
-
-    name: str
-    model: str
-    price: Price | None = None
-    window: int | None = None
-    max_output: int | None = None
-
-
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt of this step that is over."""
-
-    route: str
-    verdict: Verdict
-    status: int | None = None
-    retryable: bool = False
-
-
-class NoRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """Why no further attempt can be made."""
-
-    message: str
 
 
 class Model(Protocol):

@@ -1,0 +1,41 @@
+"""Where an attempt goes, and what was tried: what the turn loop and whoever provides models say to each other."""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnwright.schema.verdicts import Verdict
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """USD per million tokens; None is unknown, never free."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Provider, model, endpoint and credential under one name. Reasoning is bound to it."""
+
+    name: str
+    model: str
+    price: Price | None = None
+    window: int | None = None
+    max_output: int | None = None
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt of this step that is over."""
+
+    route: str
+    verdict: Verdict
+    status: int | None = None
+    retryable: bool = False
+
+
+class NoRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """Why no further attempt can be made."""
+
+    message: str
