@@ -1,0 +1,102 @@
+"""What a dialect is: a pure translation between our prompts and parts and one provider's JSON.
+
+A codec knows no URL, key, clock or socket. `http_route` joins it with an endpoint, a credential and the wire's framing;
+one codec then serves every host that speaks its dialect, and what those hosts do differently is data (`Quirks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from turnwright.schema.messages import Message
+from turnwright.schema.parts import Part, StreamError
+from turnwright.schema.prompt import Prompt
+
+Dialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "ollama"]
+
+Framing: TypeAlias = Literal["sse", "ndjson", "json-array"]
+
+State: TypeAlias = Any
+"""Whatever a codec carries from frame to frame. Only the codec that began it looks inside."""
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """One unit of a reply: the data of an SSE event, a line of NDJSON, an element of an array, or a whole JSON body."""
+
+    data: bytes
+    """JSON text, undecoded: a codec decodes it once, straight into the fields it needs. `[DONE]` comes as it is."""
+    event: str = ""
+    """The name of the SSE event, where it had one."""
+
+
+class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What hosts of one dialect do differently, as data. The defaults suit a plain OpenAI-compatible host."""
+
+    system_role: Literal["system", "developer"] = "system"
+    runtime_role: Literal["system", "user", "developer"] = "user"
+    """Who a RuntimeMessage is said by, for hosts that refuse a system message in the middle of a conversation."""
+    include_usage: bool = True
+    """Send `stream_options.include_usage`; some hosts refuse the field."""
+    max_tokens_key: str = "max_tokens"
+    reasoning_field: Literal["reasoning_content", "reasoning", "reasoning_details"] = "reasoning_content"
+    """Under which key a host's own reasoning goes back to it. All keys are read, whatever this says."""
+    reasoning_replay: Literal["never", "with_calls", "always"] = "never"
+    """Which of its assistant messages must carry their reasoning again when they are replayed."""
+    parallel_tool_calls: bool | None = None
+    """Say so in the request; None leaves the field out."""
+    tool_images: bool = False
+    """Images may stand in a tool's result; otherwise they follow in a user message."""
+    temperature: bool = True
+    """False where the host refuses the field (reasoning models)."""
+    default_max_output_tokens: int | None = None
+    """For hosts that demand a limit (Anthropic)."""
+    extra_body: dict[str, Any] = {}
+    """Constant fields added to every request."""
+
+
+class Codec(Protocol):
+    """Implementations are stateless: everything of one reply is in the state that `begin` makes."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    @property
+    def framing(self) -> Framing:
+        """How a stream of this dialect is framed, where its Content-Type does not say otherwise."""
+        ...
+
+    def path(self, model: str, stream: bool) -> str:
+        """Below the base URL, with its query if any: `/chat/completions`."""
+        ...
+
+    def headers(self, quirks: Quirks) -> dict[str, str]:
+        """Headers of the dialect itself (`anthropic-version`). Never credentials."""
+        ...
+
+    def encode_message(self, message: Message, route: str, quirks: Quirks) -> bytes:
+        """Zero or more JSON messages joined by `,`. Reasoning whose `message.route` is another than `route` is dropped.
+
+        Must depend on nothing but its arguments: the bytes are kept and sent again with every later step (C2).
+        """
+        ...
+
+    def encode_request(self, prompt: Prompt, model: str, messages: bytes, stream: bool, quirks: Quirks) -> bytes:
+        """The request body. `messages` is what `encode_message` gave for all of `prompt.messages`, joined by `,`."""
+        ...
+
+    def begin(self, stream: bool) -> State:
+        """`stream` says what came, not what was asked: a body that is one JSON document is a single frame."""
+        ...
+
+    def step(self, state: State, frame: Frame) -> tuple[State, Sequence[Part]]: ...
+
+    def end(self, state: State) -> Sequence[Part]:
+        """What is left to say when the frames are over. Never invents a finish reason."""
+        ...
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
+        """What a status other than 2xx means. `body` may be anything, also HTML or nothing. Header names are lower case."""
+        ...
