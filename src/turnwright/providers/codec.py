@@ -98,5 +98,5 @@ class Codec(Protocol):
         ...
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
-        """What a status other than 2xx means. `body` may be anything, also HTML or nothing. Header names are lower case."""
+        """What a status other than 2xx means. `body` may be anything, even HTML; header names are lower case."""
         ...
