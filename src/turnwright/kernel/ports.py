@@ -10,13 +10,16 @@ import msgspec
 from turnwright.schema.facts import Fact
 from turnwright.schema.ids import CallId, Seq, StepId, TurnId
 from turnwright.schema.live import LiveEvent
-from turnwright.schema.messages import Image, Message, RuntimeMessage
+from turnwright.schema.messages import Message, RuntimeMessage
 from turnwright.schema.parts import Part
 from turnwright.schema.prompt import Prompt, ToolSpec
 from turnwright.schema.routes import NoRoute as NoRoute
 from turnwright.schema.routes import Price as Price
 from turnwright.schema.routes import Route as Route
 from turnwright.schema.routes import Tried as Tried
+from turnwright.schema.tools import Ready as Ready
+from turnwright.schema.tools import ToolOutcome as ToolOutcome
+from turnwright.schema.tools import Unfit as Unfit
 
 
 class Record(Protocol):
@@ -58,28 +61,6 @@ class Model(Protocol):
         Closing the iterator hangs up at once.
         """
         ...
-
-
-class Ready(msgspec.Struct, frozen=True):
-    """A call whose arguments fit the tool's schema."""
-
-    arguments: dict[str, Any]
-
-
-class Unfit(msgspec.Struct, frozen=True):
-    """Why a call must not be executed, worded for the model."""
-
-    problem: str
-
-
-class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool has to show: its output and, if it failed, the error beside it."""
-
-    output: str
-    outcome: Literal["ok", "failed", "timeout"] = "ok"
-    images: tuple[Image, ...] = ()
-    original_bytes: int | None = None
-    detail: dict[str, str | int | float | bool | None] = {}
 
 
 class ToolContext(Protocol):
