@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -55,7 +55,7 @@ class Model(Protocol):
         """Where the next attempt of this step goes, given what was tried in it."""
         ...
 
-    def attempt(self, route: Route, prompt: Prompt) -> AsyncIterator[Sequence[Part]]:
+    def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
         """Parts in batches as bytes come. Always ends with `Closed`; never raises for what a provider does.
 
         Closing the iterator hangs up at once.
@@ -93,8 +93,15 @@ class Tools(Protocol):
         ...
 
 
+class Conversation(Protocol):
+    """History as context sees it: messages that only grow under one lineage."""
+
+    lineage: str
+    messages: list[Message]
+
+
 class Context(Protocol):
-    async def prompt(self, messages: Sequence[Message], tools: tuple[ToolSpec, ...], mode: str) -> Prompt:
+    async def prompt(self, history: Conversation, tools: tuple[ToolSpec, ...], mode: str) -> Prompt:
         """What the model is to see: system sections, history, tools."""
         ...
 
@@ -197,3 +204,5 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Ledger
     ask: Ask
     emit: Emit
+    jitter: Callable[[], float]
+    """Between -1 and 1: spreads the retries of many conversations."""

@@ -64,7 +64,7 @@ class TurnStarted(Fact, frozen=True, kw_only=True, tag="turn.started"):
     images: tuple[Image, ...] = ()
     mode: str = "build"
     continued: bool = False
-    """This turn carries on an interrupted one: `text` was already said and is empty here."""
+    """This turn carries on one that ended early: nothing new was said, and `text` is empty."""
     inbox_ids: tuple[str, ...] = ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import msgspec
 
@@ -21,10 +22,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`loop.retry`. `attempts` is the one budget of a step across retry, reroute and stream fallback."""
+    """`loop.retry`. `attempts` is the one budget of a step across retry, reroute and stream fallback; None is 4 for
+    `interactive`, and for `batch` as many as fit into eight hours of sleep."""
 
-    preset: str = "interactive"
-    attempts: int = 4
+    preset: Literal["interactive", "batch"] = "interactive"
+    attempts: int | None = None
 
 
 class Dispatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,0 +1,286 @@
+"""The turn loop: the only one. Resume, replay and subagents are this loop with other ports or another start."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from turnwright.kernel.bounds import Bounds, Stopped
+from turnwright.kernel.decide import Act, End, decide
+from turnwright.kernel.dispatch import Dispatcher
+from turnwright.kernel.history import History, interrupted_text
+from turnwright.kernel.limits import Exhausted, Fine, Stage, Tally, WrapUp, stage_of
+from turnwright.kernel.ports import ForceAnswer, Halt, Ports, Record
+from turnwright.kernel.retry import strategy_for
+from turnwright.kernel.sample import Sampled, Sampler, Step
+from turnwright.kernel.scribe import Scribe
+from turnwright.schema.errors import JournalError
+from turnwright.schema.facts import Note, SteeringDelivered, StepStarted, ToolEnded, TurnEnded, TurnStarted
+from turnwright.schema.ids import ConversationId, TurnId, step_id
+from turnwright.schema.limits import Dispatch, Limits, Retry, check_limits
+from turnwright.schema.live import Heartbeat, TurnSealed
+from turnwright.schema.messages import Image, RuntimeMessage, ToolCall
+from turnwright.schema.parts import Usage
+from turnwright.schema.prompt import Prompt, ToolSpec
+from turnwright.schema.verdicts import StopReason
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One input and the rules for answering it. `history` is what came before; `begun` is set when this very turn was
+    interrupted, and carries what it had used."""
+
+    conversation_id: ConversationId
+    turn_id: TurnId
+    text: str
+    history: History
+    images: tuple[Image, ...] = ()
+    mode: str = "build"
+    limits: Limits = Limits()
+    retry: Retry = Retry()
+    dispatch: Dispatch = Dispatch()
+    inbox_ids: tuple[str, ...] = ()
+    continued: bool = False
+    begun: Tally | None = None
+
+
+class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    reason: StopReason
+    detail: str
+    usage: Usage
+    cost_usd: float | None
+    steps: int
+    context_size: int | None
+    text: str
+    denials: int
+
+
+async def run_turn(turn: Turn, ports: Ports, record: Record) -> TurnOutcome:
+    """Answer one input: sample, act, repeat, until there is a stated reason to stop."""
+    running = _RunningTurn(turn, ports, record)
+    await running.open()
+    try:
+        with running.bounds:
+            end = await running.take_steps()
+    except Stopped as stopped:
+        end = stopped.end
+    except JournalError:
+        raise  # nothing more can be promised, not even that the turn has ended
+    except asyncio.CancelledError:
+        await running.close(End("cancelled", "the task that ran the turn was cancelled"))
+        raise
+    except BaseException as bug:
+        await running.close(End("internal-error", f"{type(bug).__name__}: {bug}"))
+        raise
+    return await running.close(end)
+
+
+class _RunningTurn:
+    def __init__(self, turn: Turn, ports: Ports, record: Record) -> None:
+        check_limits(turn.limits)
+        self.turn = turn
+        self.ports = ports
+        self.tally = turn.begun or Tally()
+        self.scribe = Scribe(record, turn.history, self.tally, ports.guards)
+        self.bounds = Bounds(turn.limits, ports.clock, ports.cancel, self.beat)
+        self.sampler = Sampler(
+            ports, self.scribe, self.bounds, strategy_for(turn.retry), turn.dispatch.eager, self.now_waiting_for
+        )
+        self.began = ports.clock.monotonic()
+        self.waiting_for = "the first step"
+        self.offered: tuple[ToolSpec, ...] = ()
+        self.specs: dict[str, ToolSpec] = {}
+
+    async def open(self) -> None:
+        turn = self.turn
+        if turn.begun is not None:
+            await self.scribe.record(
+                Note(turn_id=turn.turn_id, code="turn-resumed", text="carried on from the last durable step")
+            )
+            return
+        await self.scribe.record(
+            TurnStarted(
+                turn_id=turn.turn_id,
+                text=turn.text,
+                images=turn.images,
+                mode=turn.mode,
+                continued=turn.continued,
+                inbox_ids=turn.inbox_ids,
+            )
+        )
+
+    async def take_steps(self) -> End:
+        """The loop. Each pass is one step: limits and guards, context, sample, decide, act."""
+        end = await self.pick_up_where_it_broke_off()
+        while end is None:
+            last = None
+            match self.may_go_on():
+                case Exhausted(reason, why):
+                    return End(reason, why)
+                case WrapUp(reason, why):
+                    last = End(reason, why)
+                    self.ask_for_summary(last)
+                case Fine():
+                    self.deliver_steering()
+            step = self.begin_step(offer_tools=last is None)
+            dispatcher = Dispatcher(self.ports, self.scribe, self.turn.dispatch, step.turn_id, step.step_id)
+            prompt = await self.prompt_for(step)
+            match await self.sampler.sample(step, prompt, dispatcher):
+                case End() as failed:
+                    return failed
+                case Sampled(message, verdict):
+                    match decide(message, verdict, last):
+                        case End() as end:
+                            await dispatcher.drop_early()
+                        case Act(calls):
+                            await self.act(step, dispatcher, calls)
+        return end
+
+    def may_go_on(self) -> Stage:
+        match self.scribe.hear_guards(self.turn.turn_id, None):
+            case Halt(why=why):
+                return Exhausted("guard-stop", why)
+            case ForceAnswer() | None:
+                pass
+        elapsed_s = self.ports.clock.monotonic() - self.began
+        stage = stage_of(self.tally, self.turn.limits, elapsed_s)
+        return stage if isinstance(stage, Exhausted) else self.tally.wrapping_up or stage
+
+    def ask_for_summary(self, last: End) -> None:
+        """At most once: the tally remembers, also across a crash. A guard has already said its own words."""
+        if self.tally.wrapping_up is not None:
+            return
+        said = RuntimeMessage(
+            code="wrap-up",
+            text=f"This turn is at its limit ({last.reason}: {last.detail}). No tools are available any more. "
+            "Answer now: what was done, what was found, and what is left to do.",
+        )
+        self.scribe.note(
+            Note(turn_id=self.turn.turn_id, code="wrap-up", text=last.detail, said=said, data={"reason": last.reason})
+        )
+
+    def deliver_steering(self) -> None:
+        """Between steps only: what comes after the last step opens the next turn (K11)."""
+        if self.tally.steps == 0:
+            return
+        letters = self.ports.inbox.take()
+        if letters:
+            self.scribe.note(
+                SteeringDelivered(
+                    turn_id=self.turn.turn_id,
+                    text="\n\n".join(letter.text for letter in letters),
+                    inbox_ids=tuple(letter.inbox_id for letter in letters),
+                )
+            )
+
+    def begin_step(self, offer_tools: bool) -> Step:
+        offered = self.ports.tools.offered(self.turn.mode) if offer_tools else ()
+        if offered is not self.offered:
+            self.offered, self.specs = offered, {spec.name: spec for spec in offered}
+        index = self.tally.steps
+        self.bounds.step_begins()
+        return Step(
+            conversation_id=self.turn.conversation_id,
+            turn_id=self.turn.turn_id,
+            step_id=step_id(self.turn.turn_id, index),
+            index=index,
+            specs=self.specs,
+        )
+
+    async def prompt_for(self, step: Step) -> Prompt:
+        """What the model is to see; the step is on record with the hashes of its stable segments (R6)."""
+        prompt = await self.ports.context.prompt(self.turn.history, self.offered, self.turn.mode)
+        self.scribe.note(
+            StepStarted(
+                turn_id=step.turn_id,
+                step_id=step.step_id,
+                index=step.index,
+                tools_offered=bool(self.offered),
+                mode=self.turn.mode,
+                segments=self.ports.context.segments(prompt),
+            )
+        )
+        return prompt
+
+    async def act(self, step: Step, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
+        self.now_waiting_for("tools: " + ", ".join(call.name for call in calls[:4]))
+        await dispatcher.run(calls, step.specs, self.scribe.blocked(step.turn_id, step.step_id))
+
+    async def pick_up_where_it_broke_off(self) -> End | None:
+        """A turn that died goes on with the calls of its last reply: what is done stays done, what merely reads is
+        repeated, and of anything else that had started the model is told that its outcome is unknown (R2)."""
+        reply = self.turn.history.last_reply
+        if self.turn.begun is None or reply is None:
+            return None
+        self.begin_step(offer_tools=True)
+        left: list[ToolCall] = []
+        for call, state in self.turn.history.open_calls():
+            if state in ("not-started", "repeatable"):
+                left.append(call)
+            elif state == "unknown":
+                self.scribe.note(_outcome_unknown(call, reply.turn_id, reply.step_id))
+        wrapping_up = self.tally.wrapping_up
+        last = End(wrapping_up.reason, wrapping_up.why) if wrapping_up else None
+        match decide(reply.message, reply.verdict, last):
+            case End() as end:
+                return end
+            case Act():
+                where = reply.turn_id or "", reply.step_id or ""
+                dispatcher = Dispatcher(self.ports, self.scribe, self.turn.dispatch, *where)
+                await dispatcher.run(left, self.specs, self.scribe.blocked(*where))
+                return None
+
+    async def close(self, end: End) -> TurnOutcome:
+        """`turn.ended` is the last fact on every path; it is sealed once it is durable (K3)."""
+        turn, tally = self.turn, self.tally
+        if end.reason == "stop" and tally.denials:
+            end = End("needs-user", f"{tally.denials} questions had nobody to answer them")
+        self.scribe.hear_guards(turn.turn_id, None)
+        await self.scribe.record(
+            TurnEnded(
+                turn_id=turn.turn_id,
+                reason=end.reason,
+                detail=end.detail,
+                steps=tally.steps,
+                usage=tally.usage,
+                cost_usd=tally.cost_usd,
+                context_size=tally.context_size,
+                text=tally.text,
+            )
+        )
+        self.ports.emit(TurnSealed(conversation_id=turn.conversation_id, turn_id=turn.turn_id, reason=end.reason))
+        return TurnOutcome(
+            reason=end.reason,
+            detail=end.detail,
+            usage=tally.usage,
+            cost_usd=tally.cost_usd,
+            steps=tally.steps,
+            context_size=tally.context_size,
+            text=tally.text,
+            denials=tally.denials,
+        )
+
+    def now_waiting_for(self, what: str) -> None:
+        self.waiting_for = what
+
+    def beat(self) -> None:
+        self.ports.emit(
+            Heartbeat(
+                conversation_id=self.turn.conversation_id,
+                turn_id=self.turn.turn_id,
+                step=self.tally.steps,
+                elapsed_s=round(self.ports.clock.monotonic() - self.began, 1),
+                waiting_for=self.waiting_for,
+            )
+        )
+
+
+def _outcome_unknown(call: ToolCall, turn_id: TurnId | None, in_step: str | None) -> ToolEnded:
+    return ToolEnded(
+        turn_id=turn_id,
+        step_id=in_step,
+        call_id=call.id,
+        name=call.name,
+        outcome="unknown",
+        output=interrupted_text(in_step or ""),
+    )

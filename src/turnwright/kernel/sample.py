@@ -1,0 +1,293 @@
+"""One step's question to the model: attempts within one budget, each on record before its request is sent (F4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+import msgspec
+
+from turnwright.kernel.assemble import Assembly, Reply
+from turnwright.kernel.bounds import Bounds
+from turnwright.kernel.cost import cost_of
+from turnwright.kernel.decide import End
+from turnwright.kernel.dispatch import Dispatcher
+from turnwright.kernel.ports import Ports, Reservation
+from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable
+from turnwright.kernel.scribe import Scribe
+from turnwright.kernel.verdict import verdict_of
+from turnwright.schema.facts import AttemptEnded, AttemptFault, AttemptStarted, ModelReplied, Timing
+from turnwright.schema.ids import ConversationId, StepId, TurnId
+from turnwright.schema.live import RetryWait
+from turnwright.schema.messages import AssistantMessage
+from turnwright.schema.parts import Closed, Part, ReasoningPart, Text
+from turnwright.schema.prompt import Prompt, ToolSpec
+from turnwright.schema.routes import NoRoute, Route, Tried
+from turnwright.schema.verdicts import GOOD_VERDICTS, Verdict
+
+CHARS_PER_TOKEN = 4
+DEFAULT_OUTPUT_TOKENS = 4_096
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What identifies a step and what it offers."""
+
+    conversation_id: ConversationId
+    turn_id: TurnId
+    step_id: StepId
+    index: int
+    specs: dict[str, ToolSpec]
+
+
+class Sampled(msgspec.Struct, frozen=True):
+    message: AssistantMessage
+    verdict: Verdict
+
+
+class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that is over: what was said, how it ended, and what it took."""
+
+    number: int
+    route: Route
+    reply: Reply
+    closed: Closed
+    verdict: Verdict
+    timing: Timing
+
+    @property
+    def retryable(self) -> bool:
+        kind = self.reply.error.kind if self.reply.error else None
+        return is_retryable(self.verdict, self.closed.status, kind)
+
+
+class Sampler:
+    """Asks the model until it has an answer or a reason why there is none."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        scribe: Scribe,
+        bounds: Bounds,
+        strategy: RetryStrategy,
+        eager: bool,
+        waiting_for: Callable[[str], None],
+    ) -> None:
+        self._ports = ports
+        self._scribe = scribe
+        self._bounds = bounds
+        self._strategy = strategy
+        self._eager = eager
+        self._waiting_for = waiting_for
+
+    async def sample(self, step: Step, prompt: Prompt, dispatcher: Dispatcher) -> Sampled | End:
+        tried: list[Tried] = []
+        slept_s = 0.0
+        route = self._ports.model.route(tried)
+        while True:
+            if isinstance(route, NoRoute):
+                return End("provider-error", route.message)
+            reservation = self._reserve(route, prompt)
+            if isinstance(reservation, End):
+                return reservation
+            attempt = await self._attempt(len(tried) + 1, step, route, prompt, dispatcher)
+            cost_usd = self._settle(attempt, reservation)
+            self._scribe.note(_ended(attempt, step, cost_usd))
+            if attempt.verdict in GOOD_VERDICTS and attempt.verdict != "empty":
+                message = attempt.reply.message
+                self._scribe.note(
+                    ModelReplied(turn_id=step.turn_id, step_id=step.step_id, message=message, verdict=attempt.verdict)
+                )
+                return Sampled(message, attempt.verdict)
+            await dispatcher.drop_early()
+            tried.append(_tried(attempt))
+            following = self._ports.model.route(tried)
+            match self._after(attempt, tried, following, slept_s):
+                case GiveUp(why):
+                    return End("provider-error", f"{_what_happened(attempt)}; {why}")
+                case Again(delay_s):
+                    await self._pause(step, attempt, delay_s)
+                    slept_s += delay_s
+                    route = following
+
+    def _after(
+        self, attempt: _Attempt, tried: Sequence[Tried], following: Route | NoRoute, slept_s: float
+    ) -> Again | GiveUp:
+        if isinstance(following, NoRoute):
+            return GiveUp(following.message)
+        return after_failure(
+            self._strategy,
+            retryable=attempt.retryable,
+            had_content=attempt.reply.has_content,
+            attempts=len(tried),
+            on_this_route=sum(one.route == attempt.route.name for one in tried),
+            rerouted=following.name != attempt.route.name,
+            slept_s=slept_s,
+            retry_after_s=attempt.closed.retry_after_s,
+            jitter=self._ports.jitter(),
+        )
+
+    async def _pause(self, step: Step, attempt: _Attempt, delay_s: float) -> None:
+        """The wait is made known first, and what failed is durable before it: it may be long."""
+        await self._scribe.record()
+        if delay_s <= 0:
+            return
+        self._waiting_for(f"a retry in {delay_s:.1f} s")
+        self._ports.emit(
+            RetryWait(
+                conversation_id=step.conversation_id,
+                turn_id=step.turn_id,
+                step_id=step.step_id,
+                attempt=attempt.number + 1,
+                delay_s=round(delay_s, 3),
+                reason=attempt.verdict,
+            )
+        )
+        await self._ports.clock.sleep(delay_s)
+
+    async def _attempt(self, number: int, step: Step, route: Route, prompt: Prompt, dispatcher: Dispatcher) -> _Attempt:
+        await self._scribe.record(
+            AttemptStarted(turn_id=step.turn_id, step_id=step.step_id, attempt=number, route=route.name)
+        )
+        self._waiting_for(f"the model ({route.name}, attempt {number})")
+        self._bounds.awaiting_model()
+        watch = _Stopwatch(self._ports.clock.monotonic)
+        assembly = Assembly(
+            new_id=lambda: self._ports.ids.new("call"),
+            offered=step.specs,
+            used_ids=self._scribe.history.call_ids,
+            route=route.name,
+            conversation_id=step.conversation_id,
+            turn_id=step.turn_id,
+            step_id=step.step_id,
+        )
+        closed: Closed | None = None
+        try:
+            async with aclosing(self._ports.model.attempt(route, prompt)) as stream:
+                async for parts in stream:
+                    self._bounds.progressed()
+                    watch.see(parts)
+                    for event in assembly.add(parts):
+                        self._ports.emit(event)
+                    if self._eager:
+                        await dispatcher.start_early(assembly.finished_calls(dispatcher.considered), step.specs)
+                    if parts and isinstance(parts[-1], Closed):
+                        closed = parts[-1]
+        except asyncio.CancelledError:
+            reply = assembly.reply()
+            hung_up = Closed(how="transport", detail="we hung up")
+            self._scribe.note(
+                _ended(
+                    _Attempt(
+                        number=number,
+                        route=route,
+                        reply=reply,
+                        closed=hung_up,
+                        verdict="cancelled",
+                        timing=watch.timing(),
+                    ),
+                    step,
+                    cost_of(route.price, reply.usage),
+                )
+            )
+            raise
+        finally:
+            self._bounds.model_answered()
+        assert closed is not None, "a model's stream must end with Closed"
+        reply = assembly.reply()
+        return _Attempt(
+            number=number,
+            route=route,
+            reply=reply,
+            closed=closed,
+            verdict=verdict_of(reply, closed),
+            timing=watch.timing(),
+        )
+
+    def _reserve(self, route: Route, prompt: Prompt) -> Reservation | End:
+        tally, history = self._scribe.tally, self._scribe.history
+        estimate = max(tally.context_size or 0, history.size_chars // CHARS_PER_TOKEN)
+        output = prompt.max_output_tokens or route.max_output or DEFAULT_OUTPUT_TOKENS
+        reservation = self._ports.ledger.reserve(route, estimate, output)
+        match reservation:
+            case "token-budget" | "cost-budget":
+                return End(reservation, "what is left of the budget does not cover another call")
+            case _:
+                return reservation
+
+    def _settle(self, attempt: _Attempt, reservation: Reservation) -> float | None:
+        usage = attempt.reply.usage
+        cost_usd = attempt.reply.cost_usd
+        if cost_usd is None:
+            cost_usd = cost_of(attempt.route.price, usage)
+        tokens = None if usage is None else (usage.input or 0) + (usage.output or 0)
+        reservation.settle(tokens, cost_usd)
+        return cost_usd
+
+
+class _Stopwatch:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._began = now()
+        self._first: float | None = None
+
+    def see(self, parts: Sequence[Part]) -> None:
+        if self._first is None and any(isinstance(part, Text | ReasoningPart) for part in parts):
+            self._first = self._now()
+
+    def timing(self) -> Timing:
+        """Absent, not 0, where nothing came (K12)."""
+        total_ms = round((self._now() - self._began) * 1000, 3)
+        if self._first is None:
+            return Timing(total_ms=total_ms)
+        ttft_ms = round((self._first - self._began) * 1000, 3)
+        return Timing(total_ms=total_ms, ttft_ms=ttft_ms, decode_ms=round(total_ms - ttft_ms, 3))
+
+
+def _tried(attempt: _Attempt) -> Tried:
+    return Tried(
+        route=attempt.route.name,
+        verdict=attempt.verdict,
+        status=attempt.closed.status,
+        retryable=attempt.retryable,
+    )
+
+
+def _ended(attempt: _Attempt, step: Step, cost_usd: float | None) -> AttemptEnded:
+    reply, good = attempt.reply, attempt.verdict in GOOD_VERDICTS
+    return AttemptEnded(
+        turn_id=step.turn_id,
+        step_id=step.step_id,
+        attempt=attempt.number,
+        route=attempt.route.name,
+        verdict=attempt.verdict,
+        timing=attempt.timing,
+        finish_raw=reply.finish_raw,
+        finish=reply.finish,
+        usage=reply.usage,
+        cost_usd=cost_usd,
+        fault=None if good else _fault(attempt),
+        request_id=attempt.closed.request_id,
+        model=reply.model,
+        bytes_in=attempt.closed.bytes_in,
+        partial_text="" if good else reply.message.text,
+    )
+
+
+def _fault(attempt: _Attempt) -> AttemptFault:
+    error, closed = attempt.reply.error, attempt.closed
+    return AttemptFault(
+        message=error.message if error else closed.detail or attempt.verdict,
+        kind=error.kind if error else None,
+        status=closed.status,
+        code=error.code if error else "",
+        excerpt=closed.excerpt,
+        stall=closed.stall,
+        retry_after_s=closed.retry_after_s,
+    )
+
+
+def _what_happened(attempt: _Attempt) -> str:
+    fault = _fault(attempt)
+    status = f" (status {fault.status})" if fault.status and fault.status >= 300 else ""
+    return f"{attempt.route.name}: {attempt.verdict}{status}: {fault.message}"

@@ -1,0 +1,200 @@
+"""Secrets, made unreadable before anything is written or shown (X5). Pure: text in, text out.
+
+Patterns here run over text that a stranger may have written, on an engine that backtracks. Each is therefore a
+literal prefix and possessive runs of one character class, which the engine reads once; nothing nests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+SEARCHED_CHARS_MIN = 8
+"""A configured value shorter than this is masked where it stands as a value, but not looked for inside text: hiding
+every `x` or `test` would destroy the record and protect nothing."""
+
+_HIDDEN = "***"
+_TOKEN = r"(?:(?=[a-z_-]*+[A-Z0-9])[A-Za-z0-9_-]{16,}+|[A-Za-z0-9_-]{24,}+)"
+"""What follows a key's prefix: 16 characters with a digit or a capital, or 24 of any kind, so that `sk-learn-contrib`
+stays readable."""
+
+
+def masked(secret: str) -> str:
+    """What may be shown of one secret value."""
+    kept = 3 if len(secret) >= 13 else 2 if len(secret) >= 11 else 1 if len(secret) >= 8 else 0
+    return f"{secret[:kept]}{_HIDDEN}{secret[-kept:]}" if kept else _HIDDEN
+
+
+def _prefixed(*prefixes: str) -> list[tuple[str, str]]:
+    return [(prefix, rf"(?<![A-Za-z0-9]){prefix}{_TOKEN}") for prefix in prefixes]
+
+
+_SHAPES: tuple[tuple[str, str], ...] = (
+    *_prefixed("sk-", "sk_", "rk_", "gsk_", "xai-", "hf_", "r8_", "pplx-", "fw_", "tgp_", "csk-", "nvapi-", "npm_"),
+    *_prefixed("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "pypi-", "dop_v1_", "shpat_"),
+    ("AIza", r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{30,}+"),
+    ("ya29.", r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{16,}+"),
+    ("AKIA", r"(?<![A-Za-z0-9])AKIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    ("ASIA", r"(?<![A-Za-z0-9])ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    ("xox", r"(?<![A-Za-z0-9])xox[abeprs]-[A-Za-z0-9-]{11,}+"),
+    ("SG.", r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+"),
+    ("eyJ", r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{13,}+\.[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+"),
+)
+"""Known shapes of keys, of 16 characters or more, each behind a literal that says cheaply whether the text can hold one at all. Patterns are
+left to `re`'s own cache: compiling them all would cost every start ten milliseconds."""
+
+CREDENTIAL_HEADERS = frozenset(
+    {
+        "authorization",
+        "proxy-authorization",
+        "x-api-key",
+        "api-key",
+        "x-goog-api-key",
+        "x-auth-token",
+        "cookie",
+        "set-cookie",
+    }
+)
+
+_HEADER_HINTS = ("authorization", "api-key", "auth-token", "cookie")
+_HEADER = (
+    r"(?i)(?<![a-z0-9])(?P<name>(?:proxy-)?authorization|x-api-key|api-key|x-goog-api-key|x-auth-token|(?:set-)?cookie)"
+    r"(?P<between>\\?[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\?[\"']?)"
+    r"(?:(?P<scheme>(?:bearer|basic|token)[ \t]{1,8})(?P<told>[a-z0-9._~+/=-]{8,}+)"
+    r"|(?P<bare>(?=[a-z._~+/=%;-]*+[0-9])[a-z0-9._~+/=%;-]{8,}+|[a-z0-9._~+/=%;-]{20,}+))"
+)
+"""A credential header in running text or in JSON, itself inside a JSON string or not."""
+
+_URL_PASSWORD = r"(?P<before>://[^\s/:@\"'\\]{1,128}+:)(?P<secret>[^\s/@\"'\\]{1,256}+)(?=@)"
+_KEY_BEGINS = r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----"
+_KEY_ENDS = "-----END "
+
+
+def masked_header(name: str, value: str) -> str:
+    """A header's value as it may be shown: the scheme stays, the credential does not."""
+    if name.lower() not in CREDENTIAL_HEADERS:
+        return mask(value)
+    scheme, space, credential = value.partition(" ")
+    if space and scheme.lower() in {"bearer", "basic", "token"}:
+        return f"{scheme} {masked(credential.strip())}"
+    return masked(value)
+
+
+def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: masked_header(name, value) for name, value in headers.items()}
+
+
+class Masker:
+    """Masks known shapes, credential headers and the configured `secrets` in any text, in the encodings in which a
+    tool's output or a request may carry them. Made once, used for every write."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        replacements: dict[str, str] = {}
+        for secret in secrets:
+            if len(secret) >= SEARCHED_CHARS_MIN:
+                replacements.update(_spellings(secret))
+        # Longest first: a secret that holds another must not be left half readable.
+        self._replacements = sorted(replacements.items(), key=lambda pair: -len(pair[0]))
+
+    def __call__(self, text: str) -> str:
+        for spelling, shown in self._replacements:
+            if spelling in text:
+                text = text.replace(spelling, shown)
+        if candidates := _long_runs(text):
+            for hint, shape in _SHAPES:
+                if hint in candidates:
+                    text = re.sub(shape, lambda found: masked(found[0]), text)
+        if "://" in text:
+            text = re.sub(_URL_PASSWORD, lambda found: found["before"] + masked(found["secret"]), text)
+        if "PRIVATE KEY-----" in text:
+            text = _without_private_keys(text)
+        lowered = text.lower()
+        if any(hint in lowered for hint in _HEADER_HINTS):
+            text = re.sub(_HEADER, _header_found, text)
+        return text
+
+    def encoded(self, body: bytes) -> bytes:
+        """The same for UTF-8 bytes, JSON among them: what is put in never needs an escape."""
+        text = body.decode("utf-8", "surrogateescape")
+        shown = self(text)
+        return body if shown == text else shown.encode("utf-8", "surrogateescape")
+
+
+def mask(text: str, secrets: Iterable[str] = ()) -> str:
+    return Masker(secrets)(text)
+
+
+_RUN = b"a" * 16
+_RUN_TABLE = bytes(97 if chr(c).isascii() and (chr(c).isalnum() or chr(c) in "_.-") else 32 for c in range(256))
+
+
+def _long_runs(text: str) -> str:
+    """The words of `text` that are long enough to be a key. Every write passes here, and nearly none holds a key:
+    this looks at each byte once, where asking for forty prefixes would look forty times."""
+    raw = text.encode("utf-8", "surrogatepass")
+    flat = raw.translate(_RUN_TABLE)
+    words: list[bytes] = []
+    begins = flat.find(_RUN)
+    while begins >= 0:
+        ends = flat.find(b" ", begins)
+        words.append(raw[begins : ends if ends >= 0 else None])
+        begins = flat.find(_RUN, ends) if ends >= 0 else -1
+    return b" ".join(words).decode("ascii")
+
+
+def _header_found(found: re.Match[str]) -> str:
+    return f"{found['name']}{found['between']}{found['scheme'] or ''}{masked(found['told'] or found['bare'])}"
+
+
+def _spellings(secret: str) -> dict[str, str]:
+    """Every way to write a configured secret, each with what replaces it."""
+    import json
+    import urllib.parse
+
+    raw = secret.encode("utf-8", "surrogatepass")
+    in_json = json.dumps(secret)[1:-1]
+    in_json_utf8 = json.dumps(secret, ensure_ascii=False)[1:-1]
+    shown_in_json = json.dumps(masked(secret))[1:-1]
+    found = {secret: masked(secret), in_json: shown_in_json, in_json_utf8: shown_in_json}
+    encodings: list[Callable[[bytes], str]] = [
+        bytes.hex,
+        lambda value: value.hex().upper(),
+        lambda value: urllib.parse.quote(value, safe=""),
+        lambda value: urllib.parse.quote_plus(value, safe=""),
+    ]
+    for encoding in encodings:
+        found.setdefault(encoding(raw), masked(encoding(raw)))
+    for value in (raw, secret.encode("utf-16-le", "surrogatepass"), secret.encode("utf-16-be", "surrogatepass")):
+        for core in _base64_cores(value):
+            found.setdefault(core, masked(core))
+            found.setdefault(core.translate(_URL_SAFE), masked(core.translate(_URL_SAFE)))
+    return {spelling: shown for spelling, shown in found.items() if len(spelling) >= SEARCHED_CHARS_MIN}
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def _base64_cores(value: bytes) -> list[str]:
+    """The characters that stay the same whatever stands before and after the value: one string per alignment."""
+    import base64
+
+    cores = []
+    for shift in range(3):
+        text = base64.b64encode(bytes(shift) + value).decode()
+        first = (shift * 8 + 5) // 6
+        last = (shift + len(value)) * 8 // 6
+        cores.append(text[first:last])
+    return cores
+
+
+def _without_private_keys(text: str) -> str:
+    pieces: list[str] = []
+    at = 0
+    begin = re.compile(_KEY_BEGINS)
+    while begins := begin.search(text, at):
+        ends = text.find(_KEY_ENDS, begins.end())
+        pieces += [text[at : begins.end()], _HIDDEN]
+        if ends < 0:
+            return "".join(pieces)
+        at = ends
+    return "".join([*pieces, text[at:]])

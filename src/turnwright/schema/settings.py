@@ -1,0 +1,126 @@
+"""Everything a user may set, in one tree. `config/` fills it from layers; nobody below sees a file or a variable.
+
+A docstring under a field is its line in the reference (`docs/reference/config.md` is made from them).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from turnwright.schema.limits import Dispatch, Limits, Retry
+
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+Usd: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+Tokens: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of settings."""
+
+
+class Provider(Section, frozen=True, kw_only=True):
+    """`providers.<name>`: a host that answers in one dialect."""
+
+    dialect: str = ""
+    """The wire format it speaks (`openai-chat`, ...). Empty: that of its profile, else `openai-chat`."""
+    base_url: str = ""
+    """Where its API begins; the dialect's own path is added. Empty: the provider's own endpoint."""
+    api_key_env: str = ""
+    """The environment variable that holds its key. Keys themselves never stand in a file."""
+    headers: dict[str, str] = {}
+    """Further request headers."""
+    profile: str = ""
+    """The host profile whose quirks apply. Empty: the one of the provider's name."""
+
+
+class Providers(Section, frozen=True, kw_only=True):
+    """`providers`: every other key of this section is the name of a provider."""
+
+    rest: ClassVar[str] = "named"
+
+    default: str = ""
+    """The provider of a model name that does not begin with one."""
+    named: dict[str, Provider] = {}
+
+
+class Loop(Section, frozen=True, kw_only=True):
+    """`loop`: how a turn is carried on, and where it ends."""
+
+    limits: Limits = Limits()
+    retry: Retry = Retry()
+    dispatch: Dispatch = Dispatch()
+
+
+class Timers(Section, frozen=True, kw_only=True):
+    """`timers`: how long an attempt waits on the wire, in seconds."""
+
+    connect_s: Seconds = 10.0
+    """Until a connection stands."""
+    first_byte_s: Seconds = 60.0
+    """From the request to the first part of the reply."""
+    gap_s: Seconds = 120.0
+    """Between two parts. Keep-alive comments, pings and empty deltas do not count as parts."""
+    total_s: Seconds = 600.0
+    """For the whole reply."""
+
+
+class ModelPrice(Section, frozen=True, kw_only=True):
+    """`catalogue.models.<name>.price`: USD per million tokens; what is left out is unknown, never free."""
+
+    input: Usd | None = None
+    """The prompt."""
+    output: Usd | None = None
+    """The reply, reasoning included."""
+    cache_read: Usd | None = None
+    """The share of the prompt that came from the provider's cache."""
+    cache_write: Usd | None = None
+    """The share of the prompt that was put into it."""
+
+
+class ModelEntry(Section, frozen=True, kw_only=True):
+    """`catalogue.models.<name>`: what is known of a model."""
+
+    price: ModelPrice = ModelPrice()
+    window: Tokens | None = None
+    """Tokens that fit into one request and its reply."""
+    max_output: Tokens | None = None
+    """The longest reply it gives, in tokens."""
+
+
+class Catalogue(Section, frozen=True, kw_only=True):
+    """`catalogue`: corrections and additions to what is known of models."""
+
+    models: dict[str, ModelEntry] = {}
+
+
+class ToolSettings(Section, frozen=True, kw_only=True):
+    """`tools`: what the model may do."""
+
+    include: tuple[str, ...] | None = None
+    """Only these tools are offered. Left out: all of them."""
+
+
+class Logging(Section, frozen=True, kw_only=True):
+    """`logging`: what is said on stderr while a turn runs."""
+
+    level: Literal["error", "warning", "info", "debug"] = "info"
+    """The least important line that is still shown. `info` has one line per step and tool."""
+    file: str = ""
+    """A file that receives the same lines with their times. Empty: none."""
+
+
+class Settings(Section, frozen=True, kw_only=True):
+    """The whole tree."""
+
+    model: str = ""
+    """`provider/model`, or a model of `providers.default`."""
+    providers: Providers = Providers()
+    loop: Loop = Loop()
+    timers: Timers = Timers()
+    catalogue: Catalogue = Catalogue()
+    tools: ToolSettings = ToolSettings()
+    logging: Logging = Logging()
+    capture: Literal["failures", "all", "off"] = "failures"
+    """Which attempts keep their bytes."""
