@@ -9,7 +9,8 @@ describes the YAML form.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from itertools import accumulate
 from typing import Any, Protocol, assert_never
 
@@ -91,7 +92,7 @@ class ScriptedModel:
         """How many replies the history held at the last attempt; without any, also whose history it was."""
         self._position = 0
         self.prompts: list[Prompt] = []
-        """Every prompt that was sent, in order."""
+        """Every prompt as it was sent, in order; the history it came with may have grown since."""
 
     def route(self, tried: Sequence[Tried]) -> Route | NoRoute:
         del tried
@@ -104,19 +105,20 @@ class ScriptedModel:
             max_output=script.max_output,
         )
 
-    async def attempt(self, route: Route, prompt: Prompt) -> AsyncIterator[Sequence[Part]]:
+    async def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
         """Plays the next step. Raises ScriptMismatch where the script and the prompt do not agree."""
         self._look_at(prompt)
         number, step = self._take(prompt)
-        self.prompts.append(prompt)
+        self.prompts.append(msgspec.structs.replace(prompt, messages=tuple(prompt.messages)))
         if step.expect and (unmet := list(_unmet(step.expect, prompt))):
             raise ScriptMismatch(f"Step {number} of the script expected {'; and '.join(unmet)}.")
         await self._sleep(step.delay_s)
         if isinstance(step.fault, HttpError | WrongBody):
             yield _failed_at_once(step.fault)
             return
-        async for parts in self._stream(step, number, route, prompt):
-            yield parts
+        async with aclosing(self._stream(step, number, route, prompt)) as stream:
+            async for parts in stream:
+                yield parts
 
     def assert_complete(self) -> None:
         """Every step was played (a step that repeats forever, at least once)."""
@@ -176,7 +178,9 @@ class ScriptedModel:
             )
         return position
 
-    async def _stream(self, step: Step, number: int, route: Route, prompt: Prompt) -> AsyncIterator[Sequence[Part]]:
+    async def _stream(
+        self, step: Step, number: int, route: Route, prompt: Prompt
+    ) -> AsyncGenerator[Sequence[Part], None]:
         fault = step.fault
         cut = fault.after if fault is not None and not isinstance(fault, HttpError | WrongBody) else None
         told = _told(step, prompt.messages)
