@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
+
 SEARCHED_CHARS_MIN = 8
 """A configured value shorter than this is masked where it stands as a value, but not looked for inside text: hiding
 every `x` or `test` would destroy the record and protect nothing."""
@@ -40,8 +42,8 @@ _SHAPES: tuple[tuple[str, str], ...] = (
     ("SG.", r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+"),
     ("eyJ", r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{13,}+\.[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+"),
 )
-"""Known shapes of keys, of 16 characters or more, each behind a literal that says cheaply whether the text can hold one at all. Patterns are
-left to `re`'s own cache: compiling them all would cost every start ten milliseconds."""
+"""Known shapes of keys, of 16 characters or more, each behind a literal that says cheaply whether the text can hold
+one at all. Patterns are left to `re`'s own cache: compiling them all would cost every start ten milliseconds."""
 
 CREDENTIAL_HEADERS = frozenset(
     {
@@ -57,13 +59,17 @@ CREDENTIAL_HEADERS = frozenset(
 )
 
 _HEADER_HINTS = ("authorization", "api-key", "auth-token", "cookie")
+_BETWEEN = r"(?P<between>\\?[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\?[\"']?)"
 _HEADER = (
-    r"(?i)(?<![a-z0-9])(?P<name>(?:proxy-)?authorization|x-api-key|api-key|x-goog-api-key|x-auth-token|(?:set-)?cookie)"
-    r"(?P<between>\\?[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\?[\"']?)"
-    r"(?:(?P<scheme>(?:bearer|basic|token)[ \t]{1,8})(?P<told>[a-z0-9._~+/=-]{8,}+)"
-    r"|(?P<bare>(?=[a-z._~+/=%;-]*+[0-9])[a-z0-9._~+/=%;-]{8,}+|[a-z0-9._~+/=%;-]{20,}+))"
+    r"(?i)(?<![a-z0-9])(?P<name>(?:proxy-)?authorization|x-api-key|api-key|x-goog-api-key|x-auth-token)"
+    rf"{_BETWEEN}(?:(?P<scheme>(?:bearer|basic|token)[ \t]{{1,8}})(?P<told>[a-z0-9._~+/=-]{{8,}}+)"
+    r"|(?P<bare>(?=[a-z._~+/=%-]*+[0-9])[a-z0-9._~+/=%-]{8,}+|[a-z0-9._~+/=%-]{20,}+))"
 )
 """A credential header in running text or in JSON, itself inside a JSON string or not."""
+_COOKIE = (
+    rf"(?i)(?<![a-z0-9])(?P<name>(?:set-)?cookie){_BETWEEN}"
+    r"(?P<scheme>)(?P<told>)(?P<bare>[a-z0-9_.-]{1,64}+=[^\"'\\\r\n]{8,}+)"
+)
 
 _URL_PASSWORD = r"(?P<before>://[^\s/:@\"'\\]{1,128}+:)(?P<secret>[^\s/@\"'\\]{1,256}+)(?=@)"
 _KEY_BEGINS = r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----"
@@ -98,11 +104,11 @@ class Masker:
 
     def __call__(self, text: str) -> str:
         for spelling, shown in self._replacements:
-            if spelling in text:
+            while spelling in text:  # again, because what is left beside a mask may spell it once more
                 text = text.replace(spelling, shown)
         if candidates := _long_runs(text):
             for hint, shape in _SHAPES:
-                if hint in candidates:
+                if hint in candidates and re.search(shape, candidates):
                     text = re.sub(shape, lambda found: masked(found[0]), text)
         if "://" in text:
             text = re.sub(_URL_PASSWORD, lambda found: found["before"] + masked(found["secret"]), text)
@@ -111,13 +117,37 @@ class Masker:
         lowered = text.lower()
         if any(hint in lowered for hint in _HEADER_HINTS):
             text = re.sub(_HEADER, _header_found, text)
+            text = re.sub(_COOKIE, _header_found, text)
         return text
 
     def encoded(self, body: bytes) -> bytes:
-        """The same for UTF-8 bytes, JSON among them: what is put in never needs an escape."""
+        """The same for UTF-8 bytes. JSON stays JSON: where something has to go, it goes from the decoded strings,
+        for a cut through an escape would leave a line that nobody can read."""
         text = body.decode("utf-8", "surrogateescape")
         shown = self(text)
-        return body if shown == text else shown.encode("utf-8", "surrogateescape")
+        if shown == text:
+            return body
+        try:
+            value = msgspec.json.decode(body)
+        except msgspec.DecodeError:
+            return shown.encode("utf-8", "surrogateescape")
+        return msgspec.json.encode(self._within(value))
+
+    def _within(self, value: object) -> object:
+        match value:
+            case str():
+                return self(value)
+            case list():
+                return [self._within(item) for item in value]
+            case dict():
+                return {self(name): self._entry(name, item) for name, item in value.items()}
+            case _:
+                return value
+
+    def _entry(self, name: str, item: object) -> object:
+        if isinstance(item, str) and name.lower() in CREDENTIAL_HEADERS:
+            return masked_header(name, item)
+        return self._within(item)
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
