@@ -1,0 +1,80 @@
+"""One stream of facts and live events, many readers. A slow reader loses live events, never a fact, and never holds
+the turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Self, TypeAlias
+
+from turnwright.schema.facts import Recorded
+from turnwright.schema.live import LiveEvent
+
+Event: TypeAlias = Recorded | LiveEvent
+
+LIVE_WAITING_MAX = 10_000
+
+
+class Subscription:
+    """An async iterator over what happens from now on; ends when the conversation closes it."""
+
+    def __init__(self, broadcast: Broadcast) -> None:
+        self._broadcast = broadcast
+        self._waiting: deque[Event] = deque()
+        self._wakes: asyncio.Future[None] | None = None
+        self._closed = False
+        self.dropped = 0
+        """Live events this reader was too slow for."""
+
+    def push(self, event: Event) -> None:
+        if len(self._waiting) >= LIVE_WAITING_MAX and not isinstance(event, Recorded):
+            self.dropped += 1
+            return
+        self._waiting.append(event)
+        self._wake()
+
+    def end(self) -> None:
+        """Nothing more will come; what waits is still delivered."""
+        self._closed = True
+        self._wake()
+
+    def close(self) -> None:
+        self._broadcast.forget(self)
+        self.end()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._waiting:
+            if self._closed:
+                raise StopAsyncIteration
+            self._wakes = asyncio.get_running_loop().create_future()
+            await self._wakes
+        return self._waiting.popleft()
+
+    def _wake(self) -> None:
+        if self._wakes is not None and not self._wakes.done():
+            self._wakes.set_result(None)
+
+
+class Broadcast:
+    def __init__(self) -> None:
+        self._subscriptions: list[Subscription] = []
+
+    def subscribe(self) -> Subscription:
+        subscription = Subscription(self)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def forget(self, subscription: Subscription) -> None:
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+
+    def emit(self, event: Event) -> None:
+        for subscription in self._subscriptions:
+            subscription.push(event)
+
+    def end(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.end()

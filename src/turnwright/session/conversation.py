@@ -1,0 +1,266 @@
+"""The life of one conversation in one process: opened or loaded under a lease, turns run, the user heard meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from turnwright.kernel.history import History
+from turnwright.kernel.limits import Tally
+from turnwright.kernel.loop import Turn, TurnOutcome, run_turn
+from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, Model, Ports, Tools
+from turnwright.schema.errors import InputError
+from turnwright.schema.facts import (
+    ConversationOpened,
+    Fact,
+    InboxWithdrawn,
+    KnownFact,
+    Note,
+    TurnEnded,
+    TurnStarted,
+    Unknown,
+)
+from turnwright.schema.ids import ConversationId, TurnId
+from turnwright.schema.limits import Dispatch, Limits, Retry
+from turnwright.schema.masking import Masker
+from turnwright.schema.messages import Image, RuntimeMessage
+from turnwright.schema.routes import NoRoute
+from turnwright.schema.verdicts import StopReason
+from turnwright.session.broadcast import Broadcast, Subscription
+from turnwright.session.budget import Budget, check_price_known
+from turnwright.session.cancel import Cancellation
+from turnwright.session.inbox import Inbox
+from turnwright.session.ports import Journal, Lease, WallClock
+from turnwright.session.recorder import Recorder, with_payload
+
+
+class SessionClock(Clock, WallClock, Protocol):
+    """Time in both senses: what passes, and what the calendar says."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a conversation is handed: the world it works in and the rules it works by."""
+
+    journal: Journal
+    model: Model
+    tools: Tools
+    context: Context
+    guards: Guards
+    clock: SessionClock
+    ids: Ids
+    masker: Masker
+    ask: Ask
+    jitter: JitterSource
+    limits: Limits = Limits()
+    retry: Retry = Retry()
+    dispatch: Dispatch = Dispatch()
+    mode: str = "build"
+
+
+class JitterSource(Protocol):
+    def __call__(self) -> float: ...
+
+
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that started and has no end: the process that ran it died."""
+
+    turn_id: TurnId
+    mode: str
+    tally: Tally
+
+
+class Conversation:
+    """One writer: holds the lease from opening to `close`."""
+
+    def __init__(self, session: Session, lease: Lease, history: History) -> None:
+        self.id: ConversationId = lease.conversation_id
+        self.history = history
+        self.unfinished: Unfinished | None = None
+        self.last_reason: StopReason | None = None
+        self._session = session
+        self._lease = lease
+        self._inbox = Inbox()
+        self._broadcast = Broadcast()
+        self._cancel: Cancellation | None = None
+        self._record = Recorder(session.journal, lease, session.clock, session.masker, self._broadcast)
+
+    @classmethod
+    async def open(cls, session: Session, opened: ConversationOpened) -> Conversation:
+        """A new conversation. Its id is durable when this returns."""
+        check_route(session)
+        conversation_id = session.ids.new("conversation")
+        lease = await session.journal.acquire(conversation_id, create=True)
+        conversation = cls(session, lease, History(conversation_id))
+        await conversation._record(opened)
+        return conversation
+
+    @classmethod
+    async def load(cls, session: Session, conversation_id: ConversationId) -> Conversation:
+        """An existing one, folded from its journal. Nothing is written by looking."""
+        lease = await session.journal.acquire(conversation_id)
+        conversation = cls(session, lease, History(conversation_id))
+        for recorded in await session.journal.opening(conversation_id):
+            conversation._fold(await with_payload(recorded.fact, session.journal))
+        return conversation
+
+    def subscribe(self) -> Subscription:
+        return self._broadcast.subscribe()
+
+    async def say(self, text: str, images: Sequence[Image] = ()) -> TurnOutcome:
+        """One turn. Letters that were left over come first. A turn that a crash cut off is closed before it."""
+        await self._bury_unfinished()
+        letters = self._inbox.take_all()
+        said = "\n\n".join([*(letter.text for letter in letters), *([text] if text else [])])
+        if not said.strip():
+            raise InputError("There is nothing to do: the task is empty.", remedy="Give a task in words.")
+        return await self._run(
+            self._turn(
+                text=self._session.masker(said),
+                images=tuple(images),
+                inbox_ids=tuple(letter.inbox_id for letter in letters),
+            )
+        )
+
+    async def carry_on(self) -> TurnOutcome:
+        """Finish the turn that a crash cut off from its last durable step; or, where the last one ended early, take
+        up its work in a new turn."""
+        if self.unfinished is not None:
+            left = self.unfinished
+            self.unfinished = None
+            return await self._run(self._turn(turn_id=left.turn_id, mode=left.mode, begun=left.tally))
+        if not self.history.messages:
+            raise InputError(f"Conversation {self.id} has no turn to carry on.", remedy="Give it a task.")
+        said = RuntimeMessage(
+            code="carry-on",
+            text=f"The previous turn ended early ({self.last_reason}). The user asks you to carry on with the task.",
+        )
+        note = Note(code="carry-on", text=f"carried on after {self.last_reason}", said=said)
+        await self._write(note)
+        return await self._run(self._turn(continued=True))
+
+    async def steer(self, text: str) -> str:
+        """Say something to the running turn; delivered after its current tools. Returns the letter's id."""
+        inbox_id = self._session.ids.new("inbox")
+        await self._inbox.admit(self._record, inbox_id, self._session.masker(text), "steer")
+        return inbox_id
+
+    async def queue(self, text: str) -> str:
+        """Say something that opens the next turn."""
+        inbox_id = self._session.ids.new("inbox")
+        await self._inbox.admit(self._record, inbox_id, self._session.masker(text), "queue")
+        return inbox_id
+
+    async def withdraw(self, inbox_id: str) -> None:
+        """Take a letter back, if it was not delivered yet. Idempotent."""
+        withdrawn = InboxWithdrawn(inbox_id=inbox_id)
+        await self._record(withdrawn)
+        self._inbox.apply(withdrawn)
+
+    def stop(self) -> None:
+        """Ask the running turn to stop; it returns within a second."""
+        if self._cancel is not None:
+            self._cancel.request()
+
+    async def note(self, note: Note) -> None:
+        await self._write(note)
+
+    async def close(self) -> None:
+        self._broadcast.end()
+        await self._lease.release()
+
+    def _turn(
+        self,
+        *,
+        text: str = "",
+        turn_id: TurnId | None = None,
+        mode: str | None = None,
+        images: tuple[Image, ...] = (),
+        inbox_ids: tuple[str, ...] = (),
+        continued: bool = False,
+        begun: Tally | None = None,
+    ) -> Turn:
+        session = self._session
+        return Turn(
+            conversation_id=self.id,
+            turn_id=turn_id or session.ids.new("turn"),
+            text=text,
+            history=self.history,
+            images=images,
+            mode=mode or session.mode,
+            limits=session.limits,
+            retry=session.retry,
+            dispatch=session.dispatch,
+            inbox_ids=inbox_ids,
+            continued=continued,
+            begun=begun,
+        )
+
+    async def _run(self, turn: Turn) -> TurnOutcome:
+        check_route(self._session)
+        begun = turn.begun or Tally()
+        self._cancel = Cancellation()
+        ports = Ports(
+            model=self._session.model,
+            tools=self._session.tools,
+            guards=self._session.guards,
+            context=self._session.context,
+            inbox=self._inbox,
+            clock=self._session.clock,
+            ids=self._session.ids,
+            cancel=self._cancel,
+            ledger=Budget(turn.limits, tokens_used=begun.tokens, cost_spent_usd=begun.cost_usd or 0.0),
+            ask=self._session.ask,
+            emit=self._broadcast.emit,
+            jitter=self._session.jitter,
+        )
+        try:
+            outcome = await run_turn(turn, ports, self._record)
+        finally:
+            self._cancel = None
+        self.last_reason = outcome.reason
+        return outcome
+
+    async def _bury_unfinished(self) -> None:
+        """A dead turn gets its end before the next one starts; its open calls read `interrupted`."""
+        if self.unfinished is not None:
+            tally = self.unfinished.tally
+            await self._write(
+                TurnEnded(
+                    turn_id=self.unfinished.turn_id,
+                    reason="cancelled",
+                    detail="the process that ran the turn died",
+                    steps=tally.steps,
+                    usage=tally.usage,
+                    cost_usd=tally.cost_usd,
+                    context_size=tally.context_size,
+                    text=tally.text,
+                )
+            )
+            self.unfinished = None
+
+    async def _write(self, fact: Fact) -> None:
+        """Outside a turn the conversation itself feeds the folds."""
+        await self._record(fact)
+        self.history.apply(fact)
+
+    def _fold(self, fact: KnownFact | Unknown) -> None:
+        self.history.apply(fact)
+        self._inbox.apply(fact)
+        match fact:
+            case TurnStarted(turn_id=str(turn_id), mode=mode):
+                self.unfinished = Unfinished(turn_id=turn_id, mode=mode, tally=Tally())
+            case TurnEnded(reason=reason):
+                self.unfinished = None
+                self.last_reason = reason
+            case _:
+                if self.unfinished is not None:
+                    self.unfinished.tally.apply(fact)
+
+
+def check_route(session: Session) -> None:
+    """Everything that can be refused before a request is refused here."""
+    route = session.model.route(())
+    if not isinstance(route, NoRoute):
+        check_price_known(session.limits, route)

@@ -1,0 +1,49 @@
+"""What the user says while a turn runs: admitted durably, delivered at a tool boundary or with the next turn (K11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from turnwright.kernel.ports import Letter, Record
+from turnwright.schema.facts import InboxAdmitted, InboxWithdrawn, KnownFact, SteeringDelivered, TurnStarted, Unknown
+
+
+class Inbox:
+    """`steer` goes to the next tool boundary, `queue` waits for the next turn. Nothing admitted is lost by a crash:
+    the waiting letters are a fold over facts."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[Literal["steer", "queue"], Letter]] = {}
+
+    def apply(self, fact: KnownFact | Unknown) -> None:
+        match fact:
+            case InboxAdmitted(inbox_id=inbox_id, text=text, kind=kind):
+                self._waiting[inbox_id] = kind, Letter(inbox_id=inbox_id, text=text)
+            case InboxWithdrawn(inbox_id=inbox_id):
+                self._waiting.pop(inbox_id, None)
+            case SteeringDelivered(inbox_ids=inbox_ids) | TurnStarted(inbox_ids=inbox_ids):
+                self._forget(inbox_ids)
+            case _:
+                pass
+
+    async def admit(self, record: Record, inbox_id: str, text: str, kind: Literal["steer", "queue"]) -> None:
+        admitted = InboxAdmitted(inbox_id=inbox_id, text=text, kind=kind)
+        await record(admitted)
+        self.apply(admitted)
+
+    def take(self) -> Sequence[Letter]:
+        """Everything that steers. The caller records the delivery."""
+        letters = [letter for kind, letter in self._waiting.values() if kind == "steer"]
+        self._forget(letter.inbox_id for letter in letters)
+        return letters
+
+    def take_all(self) -> Sequence[Letter]:
+        """Everything, to open the next turn."""
+        letters = [letter for _, letter in self._waiting.values()]
+        self._waiting.clear()
+        return letters
+
+    def _forget(self, inbox_ids: Iterable[str]) -> None:
+        for inbox_id in inbox_ids:
+            self._waiting.pop(inbox_id, None)

@@ -1,0 +1,48 @@
+"""What a conversation needs besides the turn loop's own ports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol
+
+from turnwright.schema.facts import Fact, Recorded
+from turnwright.schema.ids import ConversationId, Seq
+
+
+class Lease(Protocol):
+    """The right to write one conversation."""
+
+    @property
+    def conversation_id(self) -> ConversationId: ...
+
+    async def release(self) -> None: ...
+
+
+class Journal(Protocol):
+    """Append-only facts. Every implementation passes `turnwright.testing.journal_conformance`."""
+
+    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Lease:
+        """Raises JournalHeld, naming the holder, or InputError where there is no such conversation."""
+        ...
+
+    async def append(
+        self, lease: Lease, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = ...
+    ) -> Sequence[Seq]:
+        """Durable on return, all or none. `blobs` are stored with the facts that name them."""
+        ...
+
+    async def since(
+        self, conversation_id: ConversationId, seq: Seq = 0, limit: int | None = None
+    ) -> Sequence[Recorded]: ...
+
+    async def opening(self, conversation_id: ConversationId) -> Sequence[Recorded]:
+        """What is needed to carry on: the last compaction onward, not the whole past."""
+        ...
+
+    def follow(self, conversation_id: ConversationId, since: Seq = 0) -> AsyncIterator[Recorded]: ...
+
+    async def blob(self, sha256: str) -> bytes: ...
+
+
+class WallClock(Protocol):
+    def wall_ms(self) -> int: ...

@@ -1,0 +1,78 @@
+"""From the loop's facts to the journal: stamped, masked, large payloads set apart, then shown to whoever watches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from turnwright.schema.facts import BlobRef, Fact, KnownFact, Recorded, ToolEnded, Unknown, decode_body, encode_body
+from turnwright.schema.ids import Seq
+from turnwright.schema.masking import Masker
+from turnwright.session.broadcast import Broadcast
+from turnwright.session.ports import Journal, Lease, WallClock
+
+BLOB_FROM_BYTES = 32 * 1024
+
+Known = TypeVar("Known", bound=KnownFact | Unknown)
+
+
+class Recorder:
+    """`kernel.ports.Record` for one conversation. What it returns is durable; what it shows was durable before."""
+
+    def __init__(self, journal: Journal, lease: Lease, clock: WallClock, masker: Masker, broadcast: Broadcast) -> None:
+        self._journal = journal
+        self._lease = lease
+        self._clock = clock
+        self._masker = masker
+        self._broadcast = broadcast
+
+    async def __call__(self, *facts: Fact) -> Sequence[Seq]:
+        at = self._clock.wall_ms()
+        blobs: dict[str, bytes] = {}
+        prepared = [_without_payload(self._masked(fact), blobs) for fact in facts]
+        seqs = await self._journal.append(self._lease, [(at, fact) for fact in prepared], blobs)
+        for seq, fact in zip(seqs, prepared, strict=True):
+            self._broadcast.emit(
+                Recorded(
+                    conversation_id=self._lease.conversation_id,
+                    seq=seq,
+                    at=at,
+                    fact=fact,
+                    body=encode_body(fact),
+                )
+            )
+        return seqs
+
+    def _masked(self, fact: Fact) -> KnownFact:
+        body = encode_body(fact)
+        hidden = self._masker.encoded(body)
+        seen = fact if hidden is body or hidden == body else decode_body(hidden)
+        assert isinstance(seen, Fact), "masking changed a fact's type"
+        return seen  # type: ignore[return-value]  # every Fact that exists is in the closed union
+
+
+def _without_payload(fact: KnownFact, blobs: dict[str, bytes]) -> KnownFact:
+    """Output over 32 KiB is stored once under its hash, in the same transaction as the fact that names it (F5)."""
+    match fact:
+        case ToolEnded(output=output) if len(output) > BLOB_FROM_BYTES // 4:
+            data = output.encode()
+            if len(data) <= BLOB_FROM_BYTES:
+                return fact
+            sha256 = hashlib.sha256(data).hexdigest()
+            blobs[sha256] = data
+            return msgspec.structs.replace(fact, output="", output_blob=BlobRef(sha256=sha256, size_bytes=len(data)))
+        case _:
+            return fact
+
+
+async def with_payload(fact: Known, journal: Journal) -> Known:
+    """The fact as it was before its payload was set apart."""
+    match fact:
+        case ToolEnded(output_blob=BlobRef() as ref):
+            data = await journal.blob(ref.sha256)
+            return msgspec.structs.replace(fact, output=data.decode(), output_blob=None)
+        case _:
+            return fact
