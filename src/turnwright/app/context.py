@@ -1,0 +1,87 @@
+"""What a model is told before the conversation itself: sections in a stable order, nothing volatile among them."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from turnwright.kernel.ports import Conversation
+from turnwright.schema.prompt import Prompt, Section, ToolSpec
+
+ROLE = """You are Turnwright, a coding agent. You are given a task in a workspace and you do it: you look, you change \
+files, you run and test what you changed, until the task is done.
+- Look before you change: read a file before you edit it, and find out how the project is built and tested.
+- Make the smallest change that does the whole task, in the style of the code around it.
+- After a change, run what shows that it works, and read the output.
+- Never claim what you have not seen. If something failed or could not be tried, say so.
+- When the task is done, answer in a few plain sentences without calling a tool: what was changed and how it was shown \
+to work."""
+
+MODES = {
+    "build": "",
+    "plan": "You are in plan mode: you can look at everything and change nothing. Answer with a plan.",
+}
+
+
+def system_sections(workspace: str, mode: str, sandbox: str, appended: str = "") -> tuple[Section, ...]:
+    """Role, environment, mode, then what the user's configuration adds."""
+    environment = f"The workspace is {workspace}. Paths are relative to it. {_confinement(sandbox)}"
+    sections = [Section("role", ROLE), Section("environment", environment)]
+    if MODES.get(mode):
+        sections.append(Section("mode", MODES[mode]))
+    if appended:
+        sections.append(Section("instructions", appended))
+    return tuple(sections)
+
+
+def _confinement(sandbox: str) -> str:
+    if sandbox == "none":
+        return "Commands run with the user's own rights: there is no sandbox."
+    return f"Commands run in a sandbox ({sandbox})."
+
+
+class PromptContext:
+    """`kernel.ports.Context`: sections are made once per mode and stay the same objects, so their bytes and hashes are
+    computed once."""
+
+    def __init__(
+        self,
+        *,
+        workspace: str,
+        sandbox: str,
+        appended: str = "",
+        max_output_tokens: int | None = None,
+        temperature: float | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._sandbox = sandbox
+        self._appended = appended
+        self._max_output_tokens = max_output_tokens
+        self._temperature = temperature
+        self._sections: dict[str, tuple[Section, ...]] = {}
+        self._hashed: tuple[tuple[Section, ...], tuple[ToolSpec, ...]] = ((), ())
+        self._segments: dict[str, str] = {}
+
+    async def prompt(self, history: Conversation, tools: tuple[ToolSpec, ...], mode: str) -> Prompt:
+        if mode not in self._sections:
+            self._sections[mode] = system_sections(self._workspace, mode, self._sandbox, self._appended)
+        return Prompt(
+            lineage=history.lineage,
+            system=self._sections[mode],
+            messages=history.messages,
+            tools=tools,
+            max_output_tokens=self._max_output_tokens,
+            temperature=self._temperature,
+        )
+
+    def segments(self, prompt: Prompt) -> dict[str, str]:
+        system, tools = self._hashed
+        if prompt.system is not system or prompt.tools is not tools:
+            self._hashed = prompt.system, prompt.tools
+            self._segments = {"system": _hash(prompt.system), "tools": _hash(prompt.tools)}
+        return self._segments
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
