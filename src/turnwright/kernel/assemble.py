@@ -198,6 +198,9 @@ class Assembly:
         call = _Call(index, wire_id)
         self._calls.append(call)
         if wire_id:
+            earlier = self._by_id.get(wire_id)
+            if earlier is not None and not earlier.id:
+                self._named(earlier)  # who came first keeps the id
             self._by_id[wire_id] = call
         if index is not None:
             self._by_index[index] = call

@@ -36,7 +36,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What hosts of one dialect do differently, as data. The defaults suit a plain OpenAI-compatible host."""
 
     system_role: Literal["system", "developer"] = "system"
-    runtime_role: Literal["system", "user", "developer"] = "user"
+    runtime_role: Literal["system", "user", "developer"] = "system"
     """Who a RuntimeMessage is said by, for hosts that refuse a system message in the middle of a conversation."""
     include_usage: bool = True
     """Send `stream_options.include_usage`; some hosts refuse the field."""
