@@ -102,6 +102,13 @@ class ToolSettings(Section, frozen=True, kw_only=True):
     """Only these tools are offered. Left out: all of them."""
 
 
+class Prompts(Section, frozen=True, kw_only=True):
+    """`prompts`: what the model is told before the conversation."""
+
+    append: str = ""
+    """Further instructions, after Turnwright's own."""
+
+
 class Logging(Section, frozen=True, kw_only=True):
     """`logging`: what is said on stderr while a turn runs."""
 
@@ -121,6 +128,7 @@ class Settings(Section, frozen=True, kw_only=True):
     timers: Timers = Timers()
     catalogue: Catalogue = Catalogue()
     tools: ToolSettings = ToolSettings()
+    prompts: Prompts = Prompts()
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""

@@ -1,0 +1,106 @@
+"""The only reader of configuration: files and environment come in here, and below are only types.
+
+Layers, each over the one before: defaults, the user's `config.yaml`, the project's `.turnwright/config.yaml`,
+`--config FILE`, `TURNWRIGHT_*` variables, flags.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from turnwright.config.environment import environment_layer
+from turnwright.config.folders import Folders, folders_of
+from turnwright.config.layers import KeyPath, Layer, Leaf, Place, Said, dotted, layer_of, merged, settings_from
+from turnwright.config.yaml_file import said_in_file
+from turnwright.schema.errors import ConfigError
+from turnwright.schema.limits import check_limits
+from turnwright.schema.settings import Settings
+
+PROJECT_CONFIG = Path(".turnwright", "config.yaml")
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting from the command line or the API."""
+
+    path: KeyPath
+    value: object
+    flag: str
+    """As it was written, for messages: `--max-steps`."""
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings and where each of them came from."""
+
+    settings: Settings
+    folders: Folders
+    said: dict[KeyPath, Leaf]
+    """What was set anywhere; everything else is a default."""
+    files: tuple[Path, ...]
+    """The files that were read, weakest first."""
+
+
+def load(
+    cwd: Path,
+    *,
+    file: Path | None = None,
+    flags: Iterable[Flag] = (),
+    environ: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Reads every layer. A mistake anywhere is a ConfigError that names its place."""
+    environ = os.environ if environ is None else environ
+    folders = folders_of(environ)
+    layers: list[Layer] = []
+    files: list[Path] = []
+    for layer, path in (("user", folders.user_config), ("project", project_config(cwd, folders)), ("file", file)):
+        if path and (said := said_in_file(path, layer)) is not None:
+            layers.append(layer_of(said))
+            files.append(path)
+        elif layer == "file" and path:
+            raise ConfigError(f"The configuration {path} does not exist.", remedy="Check the name given to --config.")
+    layers.append(environment_layer(environ))
+    layers.append(layer_of(_said(flags)))
+    leaves = merged(layers)
+    settings = settings_from(leaves)
+    _check(settings, leaves)
+    return Loaded(settings=settings, folders=folders, said=leaves, files=tuple(files))
+
+
+def project_config(cwd: Path, folders: Folders) -> Path | None:
+    """The nearest one from `cwd` upward, not beyond the repository's root; never the user's own again."""
+    for folder in (cwd.absolute(), *cwd.absolute().parents):
+        path = folder / PROJECT_CONFIG
+        if path != folders.user_config and path.is_file():
+            return path
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
+def _said(flags: Iterable[Flag]) -> Iterable[Said]:
+    return (Said(path=one.path, value=one.value, place=Place(layer="flag", where=one.flag)) for one in flags)
+
+
+def _check(settings: Settings, leaves: Mapping[KeyPath, Leaf]) -> None:
+    """What no single value shows; the message names the places that met."""
+    try:
+        check_limits(settings.loop.limits)
+    except ConfigError as bad:
+        set_at = [f"{dotted(path)} in {leaf.place}" for path, leaf in leaves.items() if path[:2] == ("loop", "limits")]
+        raise ConfigError(bad.args[0], remedy=f"{bad.remedy} (Set: {', '.join(set_at)}.)") from bad
+    for name, provider in settings.providers.named.items():
+        if provider.base_url and not provider.base_url.startswith(("http://", "https://")):
+            path = ("providers", name, "base_url")
+            raise ConfigError(
+                f"{leaves[path].place}: {dotted(path)} is not an address.", remedy="It begins with http:// or https://."
+            )
+    for name, model in settings.catalogue.models.items():
+        if (model.price.input is None) != (model.price.output is None):
+            missing = "input" if model.price.input is None else "output"
+            raise ConfigError(
+                f"catalogue.models.{name}.price has no {missing} price.",
+                remedy="Give both, or neither: half a price would count as free.",
+            )
