@@ -125,10 +125,11 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to run. It reads nothing: stdin is empty. `env` is the whole environment, nothing is inherited."""
+    """Something to run. It reads nothing: stdin is empty."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = {}
+    """Added to the machine's own clean environment; nothing is inherited from the runtime."""
     cwd: str = "."
     timeout_s: float | None = None
     merged: bool = True
@@ -147,18 +148,25 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
     spilled_to: str | None = None
     spilled_bytes: int = 0
     """How much of `size`, from its start, is in the file `spilled_to`."""
+    spill_fault: str = ""
+    """Why the file could not be written, or not further."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command ended. `exit_code` is 128 + n where signal n ended it."""
+    """How a command ended. `exit_code` is 128 + n where signal n ended it.
 
-    how: Literal["exited", "timeout", "stopped"]
+    `lost` is an honest "outcome unknown": whoever watched over the command died, or the connection did.
+    """
+
+    how: Literal["exited", "timeout", "stopped", "lost"]
     exit_code: int
     stdout: Captured
     stderr: Captured
     duration_s: float
-    stopped_processes: int = 0
-    """Processes that were still running when the command had ended, and were killed."""
+    left_behind: int = 0
+    """Processes that were still running when the command had ended by itself, and were killed."""
+    unkillable: bool = False
+    """Something would not die: a process of another user, or one stuck in the kernel."""
 
 
 class Process(Protocol):
@@ -223,7 +231,9 @@ class Machine(Protocol):
         """A file, a link (not what it leads to) or an empty folder."""
         ...
 
-    async def spawn(self, command: Command, on_output: OnOutput | None = None) -> Process: ...
+    async def spawn(self, command: Command, on_output: OnOutput | None = None) -> Process:
+        """OSError, with the program as `filename`, where it cannot be started; MachineError where nothing can."""
+        ...
 
     async def close(self) -> None:
         """Stop every process that was spawned here. The machine cannot be used afterwards."""

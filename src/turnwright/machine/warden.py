@@ -6,10 +6,10 @@
 Run as a script by `keeper.py`, alone and single-threaded: forking from the runtime itself, with its threads and its
 size, would be neither safe nor quick. It imports little, because its start is on the way of the first command.
 
-A **warden** runs one command. It is a subreaper: whatever a descendant does (`setsid`, double fork), when its parent
-dies it becomes the warden's child. So "the processes of this command" is an exact set, and killing until there are
-no children left leaves nothing. The warden does so on request, and when its channel to the runtime closes, which the
-kernel does for a runtime killed with -9.
+A **warden** runs one command at a time. It is a subreaper: whatever a descendant does (`setsid`, double fork), when
+its parent dies it becomes the warden's child. So "the processes of this command" is an exact set, and killing until
+there are no children left leaves nothing. The warden does so on request, and when its channel to the runtime closes,
+which the kernel does for a runtime killed with -9.
 
 The **keeper** forks wardens on request and is a subreaper as well: it inherits and kills what a warden leaves that
 was itself killed. It ends when the runtime does.
@@ -22,7 +22,8 @@ the descriptor of its channel, or a negative errno. To a warden: length, descrip
 one byte each: `t` ask all to end, `k` kill all. From it: one byte and two int32, see `_report`.
 """
 
-# ruff: noqa: PTH - pathlib would double the time this takes to start
+# pathlib would double the time this takes to start.
+# ruff: noqa: PTH110, PTH123, PTH208
 from __future__ import annotations
 
 import _socket  # not `socket`, for the same reason
@@ -105,7 +106,7 @@ def _make_warden(control: _socket.socket, wardens: set[int]) -> None:
     if pid == 0:
         control.close()
         runtimes.close()
-        _watch_over_one(ours)
+        _watch(ours)
     wardens.add(pid)
     ours.close()
     rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", runtimes.fileno()))
@@ -138,16 +139,15 @@ def _finish(wardens: set[int]) -> None:
 # A warden
 
 
-def _watch_over_one(channel: _socket.socket) -> None:
+def _watch(channel: _socket.socket) -> None:
     """Never returns: this is a forked process."""
     try:
         _take_in_orphans(b"turnwright-ward")
         child_died = _wake_on_child()
-        request = _receive_request(channel)
-        if request is not None:
+        while (request := _receive_request(channel)) is not None:
             leader = _launch(channel, *request)
-            if leader is not None:
-                _guard(channel, child_died, leader)
+            if leader is None or not _guard(channel, child_died, leader):
+                break
     except BaseException:  # noqa: BLE001 - not swallowed: it goes to stderr, which the runtime reads
         sys.excepthook(*sys.exc_info())
         os._exit(70)
@@ -214,8 +214,8 @@ def start_by_fork(argv: list[bytes], env: dict[bytes, bytes], stdout: int, stder
     return pid
 
 
-def _guard(channel: _socket.socket, child_died: int, leader: int) -> None:
-    """Report the leader's end; then, or when told, kill what is left; go when there is nothing more to watch."""
+def _guard(channel: _socket.socket, child_died: int, leader: int) -> bool:
+    """Report the leader's end; then, or when told, kill what is left. Whether it ended by itself, leaving nothing."""
     poller = select.poll()
     poller.register(channel, select.POLLIN)
     poller.register(child_died, select.POLLIN)
@@ -230,13 +230,13 @@ def _guard(channel: _socket.socket, child_died: int, leader: int) -> None:
                     _report(channel, b"X", ended[leader], int(left))
                 if not running and not left:
                     _report(channel, b"D", 0)
-                    return
+                    return True
             elif channel.recv(1) == b"t":
                 _signal_all(signal.SIGTERM, leader)
                 _signal_all(signal.SIGCONT, leader)
             else:
                 _end(channel, child_died, leader, running=running)
-                return
+                return False
 
 
 def _end(channel: _socket.socket, child_died: int, leader: int, *, running: bool) -> None:
@@ -258,18 +258,20 @@ def _report(channel: _socket.socket, kind: bytes, first: int, second: int = 0) -
 # Processes
 
 
-def _sweep(child_died: int, leader: int = 0, spared: Set[int] = frozenset()) -> tuple[set[int], int, bool]:
+def _sweep(child_died: int, leader: int = 0, spared: set[int] | None = None) -> tuple[set[int], int, bool]:
     """Kill all descendants until none is left. Who was killed, how the leader ended, whether something still lives.
 
     Again and again, because what is forked while we look is found in the next round: its parent is then dead and it
     hangs from us. A process that cannot be killed (another user's, or stuck in the kernel) ends the attempt.
     """
+    spared = set() if spared is None else spared
     killed: set[int] = set()
     code = -signal.SIGKILL
     for _ in range(_SWEEP_ROUNDS_MAX):
         _drain(child_died)
         ended, left = _reap(leader)
         code = ended.get(leader, code)
+        spared.difference_update(ended)
         found = _signal_all(signal.SIGKILL, leader, spared)
         killed |= found
         if not found and (spared or not left):

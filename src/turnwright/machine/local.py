@@ -1,0 +1,141 @@
+"""The computer we run on, unconfined: files beneath the workspace, commands as the user who started us."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from turnwright.machine.beneath import OPEN_FOLDER
+from turnwright.machine.capture import Spool
+from turnwright.machine.files import Files, Folder, Forbidden
+from turnwright.machine.keeper import Keeper
+from turnwright.machine.port import (
+    READ_BYTES_MAX,
+    Absent,
+    Command,
+    Entry,
+    FileContent,
+    FileStat,
+    OnOutput,
+    Unchanged,
+    Written,
+)
+from turnwright.machine.processes import LocalProcess, start
+from turnwright.schema.errors import InputError, MachineError
+
+_CANCELLED_WAIT_S = 0.4
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class LocalMachine:
+    """Satisfies `Machine`. Made by `open_local`; `keeper` is shared by all machines of the process."""
+
+    sandbox = "none"
+
+    def __init__(
+        self,
+        workspace: str,
+        files: Files,
+        folder_fds: Sequence[int],
+        keeper: Keeper,
+        env: Mapping[str, str],
+        spool: Spool,
+    ) -> None:
+        self.workspace = workspace
+        self._files = files
+        self._folder_fds = list(folder_fds)
+        self._keeper = keeper
+        self._env = dict(env)
+        self._spool = spool
+        self._processes: set[LocalProcess] = set()
+        self._closed = False
+
+    async def stat(self, path: str) -> FileStat:
+        return await _off_loop(self._files.stat, path)
+
+    async def read(self, path: str, *, start: int = 0, bytes_max: int = READ_BYTES_MAX) -> FileContent:
+        return await _off_loop(self._files.read, path, start, bytes_max)
+
+    async def write(
+        self, path: str, data: bytes, *, only_if: Absent | Unchanged | None = None, mode: int | None = None
+    ) -> Written:
+        return await _off_loop(self._files.write, path, data, only_if, mode)
+
+    async def list_directory(self, path: str = ".") -> tuple[Entry, ...]:
+        return await _off_loop(self._files.list_directory, path)
+
+    async def remove(self, path: str) -> None:
+        await _off_loop(self._files.remove, path)
+
+    async def spawn(self, command: Command, on_output: OnOutput | None = None) -> LocalProcess:
+        if self._closed:
+            raise MachineError("The machine was closed; no command can be started on it.")
+        env = {**self._env, **command.env}
+        cwd_fd = self._files.folder_fd(command.cwd)
+        process = await start(self._keeper, command, env, cwd_fd, self._spool, on_output)
+        self._processes = {kept for kept in self._processes if kept.finished is None} | {process}
+        return process
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.gather(*(process.stop() for process in self._processes))
+        self._processes.clear()
+        for fd in self._folder_fds:
+            os.close(fd)
+        self._folder_fds.clear()
+
+
+def open_local(
+    workspace: Path,
+    *,
+    keeper: Keeper,
+    env: Mapping[str, str],
+    spool: Path,
+    forbidden: Forbidden = frozenset,
+    readable: Sequence[Path] = (),
+) -> LocalMachine:
+    """`env` is all that commands see. Long output is kept in `spool`; tools may read there and in `readable`.
+
+    `forbidden` names the files (device and inode) that no tool may open: the journal's.
+    """
+    spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folders: list[Folder] = []
+    try:
+        folders.append(_folder(workspace, writable=True))
+        folders.extend(_folder(path, writable=False) for path in (spool, *readable))
+    except OSError as failed:
+        for folder in folders:
+            os.close(folder.fd)
+        raise InputError(
+            f"The folder {failed.filename} cannot be opened: {failed.strerror}.",
+            remedy="Name an existing folder that you may read.",
+        ) from failed
+    files = Files(tuple(folders), forbidden)
+    fds = [folder.fd for folder in folders]
+    return LocalMachine(folders[0].names[0], files, fds, keeper, env, Spool(spool))
+
+
+def _folder(path: Path, *, writable: bool) -> Folder:
+    real = path.resolve(strict=True)
+    names = dict.fromkeys((str(real), str(path.absolute())))
+    return Folder(fd=os.open(real, OPEN_FOLDER), names=tuple(names), writable=writable)
+
+
+async def _off_loop(
+    function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
+) -> Result:
+    """In a thread, since a disk may be slow. Cancelled, it waits a little for the call's end: a write that has begun
+    should not land after the turn that cancelled it is over."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work], timeout=_CANCELLED_WAIT_S)
+        if work.done() and not work.cancelled():
+            work.exception()  # nobody is left to hear of it
+        raise
