@@ -1,0 +1,111 @@
+"""The last line of a run: `{"type": "result", ...}` (U1)."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from turnwright.schema.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Recorded,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from turnwright.schema.parts import Usage
+from turnwright.schema.verdicts import StopReason
+from turnwright.views.elapsed import Elapsed, fold_elapsed
+
+T = TypeVar("T")
+
+
+class Denial(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that nobody could answer, which is a denial."""
+
+    tool: str
+    question: str
+    call_id: str | None = None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
+    """`is_error` exactly where the exit code is not 0. `cost_usd` None is unknown, never free."""
+
+    reason: StopReason
+    is_error: bool
+    text: str
+    usage: Usage
+    cost_usd: float | None
+    steps: int
+    duration_ms: float
+    denials: tuple[Denial, ...] = ()
+
+
+class ResultState(msgspec.Struct, frozen=True):
+    elapsed: Elapsed | None = None
+    tools: dict[str, str] = {}
+    """The names of the calls that run."""
+    asked: dict[str, ApprovalAsked] = {}
+    denials: tuple[Denial, ...] = ()
+    result: Result | None = None
+
+
+def fold_result(state: ResultState, recorded: Recorded) -> ResultState:
+    """`result` is that of the last turn that ended; None while a turn runs."""
+    fact = recorded.fact
+    state = replace(state, elapsed=fold_elapsed(state.elapsed, recorded))
+    match fact:
+        case TurnStarted():
+            return ResultState(elapsed=state.elapsed)
+        case ToolStarted():
+            return replace(state, tools=state.tools | {fact.call_id or "": fact.name})
+        case ToolEnded():
+            return replace(state, tools=_without(state.tools, fact.call_id or ""))
+        case ApprovalAsked():
+            return replace(state, asked=state.asked | {fact.approval_id: fact})
+        case ApprovalAnswered():
+            denied = (_denial(state, fact),) if fact.by == "nobody" else ()
+            return replace(state, asked=_without(state.asked, fact.approval_id), denials=state.denials + denied)
+        case TurnEnded():
+            return replace(state, result=_result(state, fact))
+        case _:
+            return state
+
+
+def is_error(reason: StopReason) -> bool:
+    return reason != "stop"
+
+
+def encode_result(result: Result) -> bytes:
+    return msgspec.json.encode(result)
+
+
+def _result(state: ResultState, fact: TurnEnded) -> Result:
+    return Result(
+        reason=fact.reason,
+        is_error=is_error(fact.reason),
+        text=fact.text,
+        usage=fact.usage,
+        cost_usd=fact.cost_usd,
+        steps=fact.steps,
+        duration_ms=state.elapsed.ms if state.elapsed is not None else 0.0,
+        denials=state.denials,
+    )
+
+
+def _denial(state: ResultState, fact: ApprovalAnswered) -> Denial:
+    asked = state.asked.get(fact.approval_id)
+    call_id = fact.call_id or (asked.call_id if asked else None)
+    tool = asked.tool if asked else ""
+    return Denial(
+        tool=tool or state.tools.get(call_id or "", ""),
+        question=asked.question if asked else "",
+        call_id=call_id,
+    )
+
+
+def _without(kept: dict[str, T], key: str) -> dict[str, T]:
+    return {name: value for name, value in kept.items() if name != key}

@@ -1,0 +1,135 @@
+"""One line per conversation, for `turnwright sessions`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from turnwright.schema.facts import (
+    AttemptEnded,
+    ConversationOpened,
+    InboxAdmitted,
+    InboxWithdrawn,
+    Recorded,
+    SteeringDelivered,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from turnwright.schema.ids import ConversationId
+from turnwright.schema.verdicts import StopReason
+from turnwright.views.metrics import Meter, metered
+from turnwright.views.text import Line, Span, Style, clip, cost, count, line, one_line, pad, right, when, width
+
+SessionState: TypeAlias = Literal["new", "open", "ended"]
+
+_TITLE_CHARS = 200
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation at a glance. `open`: its last turn has no end, so it runs or was interrupted; who holds the
+    lease knows which. Usage and cost are of all model calls, whatever their purpose."""
+
+    conversation_id: ConversationId = ""
+    title: str = ""
+    workspace: str = ""
+    model: str = ""
+    parent: ConversationId | None = None
+    opened_at: int = 0
+    last_at: int = 0
+    last_seq: int = 0
+    turns: int = 0
+    steps: int = 0
+    state: SessionState = "new"
+    reason: StopReason | None = None
+    waiting: int = 0
+    """Messages of the user that no turn has taken yet."""
+    spent: Meter = Meter()
+
+
+def fold_session(state: Session, recorded: Recorded) -> Session:
+    state = replace(
+        state,
+        conversation_id=recorded.conversation_id,
+        opened_at=state.opened_at or recorded.at,
+        last_at=recorded.at,
+        last_seq=recorded.seq,
+    )
+    fact = recorded.fact
+    match fact:
+        case ConversationOpened():
+            return replace(
+                state,
+                title=fact.title or state.title,
+                workspace=fact.workspace,
+                model=fact.model,
+                parent=fact.parent,
+            )
+        case TurnStarted():
+            return replace(
+                state,
+                title=state.title or fact.text[:_TITLE_CHARS],
+                turns=state.turns + 1,
+                state="open",
+                reason=None,
+                waiting=max(0, state.waiting - len(fact.inbox_ids)),
+            )
+        case StepStarted():
+            return replace(state, steps=state.steps + 1)
+        case AttemptEnded():
+            return replace(state, spent=metered(state.spent, fact))
+        case InboxAdmitted():
+            return replace(state, waiting=state.waiting + 1)
+        case InboxWithdrawn():
+            return replace(state, waiting=max(0, state.waiting - 1))
+        case SteeringDelivered():
+            return replace(state, waiting=max(0, state.waiting - len(fact.inbox_ids)))
+        case TurnEnded():
+            return replace(state, state="ended", reason=fact.reason)
+        case _:
+            return state
+
+
+def session_lines(
+    sessions: Iterable[Session], held: frozenset[ConversationId] = frozenset(), columns: int = 100
+) -> Iterator[Line]:
+    """As they come. `held` are the conversations that some live process writes."""
+    empty = True
+    for session in sessions:
+        if empty:
+            yield line(Span(_head(columns), "dim"))
+        empty = False
+        yield _line(session, session.conversation_id in held, columns)
+    if empty:
+        yield line(Span("no conversations yet", "dim"))
+
+
+def _head(columns: int) -> str:
+    return clip(
+        f"{pad('id', 22)}  {pad('last', 20)} {pad('state', 14)} {right('steps', 5)} {right('cost', 8)}  title", columns
+    )
+
+
+def _line(session: Session, held: bool, columns: int) -> Line:
+    said, style = _said(session, held)
+    front = f"{pad(one_line(session.conversation_id), 22)}  {when(session.last_at)} "
+    numbers = f" {right(count(session.steps), 5)} {right(cost(session.spent.cost_usd), 8)}  "
+    title = one_line(session.title) or "(untitled)"
+    title += f"  [{session.waiting} waiting]" if session.waiting else ""
+    return line(
+        front,
+        Span(pad(said, 14), style),
+        numbers,
+        clip(title, max(10, columns - width(front) - 14 - width(numbers))),
+    )
+
+
+def _said(session: Session, held: bool) -> tuple[str, Style]:
+    if session.state == "open":
+        return ("running", "good") if held else ("interrupted", "warn")
+    if session.state == "new":
+        return "new", "dim"
+    return str(session.reason), "plain" if session.reason == "stop" else "bad"
