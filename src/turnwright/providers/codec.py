@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from turnwright.schema.frames import Frame as Frame
 from turnwright.schema.messages import Message
 from turnwright.schema.parts import Part, StreamError
 from turnwright.schema.prompt import Prompt
@@ -21,15 +22,6 @@ Framing: TypeAlias = Literal["sse", "ndjson", "json-array"]
 
 State: TypeAlias = Any
 """Whatever a codec carries from frame to frame. Only the codec that began it looks inside."""
-
-
-class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One unit of a reply: the data of an SSE event, a line of NDJSON, an element of an array, or a whole JSON body."""
-
-    data: bytes
-    """JSON text, undecoded: a codec decodes it once, straight into the fields it needs. `[DONE]` comes as it is."""
-    event: str = ""
-    """The name of the SSE event, where it had one."""
 
 
 class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
