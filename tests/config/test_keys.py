@@ -2,8 +2,9 @@
 
 import pytest
 
-from turnwright.config.keys import Key, Keyring, NoKey, env_names, find_key, keys_found, system_keyring
+from turnwright.config.keys import Key, Keyring, NoKey, env_names, find_key, key_of, keys_found, system_keyring
 from turnwright.schema.errors import CredentialsError
+from turnwright.schema.settings import Provider
 
 
 def ring(answer: Key | NoKey) -> Keyring:
@@ -43,6 +44,16 @@ def test_a_missing_key_names_all_the_places() -> None:
 def test_a_named_variable_that_is_not_set_is_never_replaced_by_another_key() -> None:
     with pytest.raises(CredentialsError, match="the variable MINE is not set"):
         find_key("openai", named_env="MINE", environ={"OPENAI_API_KEY": "other account"}, keyring=FULL)
+
+
+def test_an_endpoint_of_the_users_own_may_go_without() -> None:
+    own = Provider(base_url="http://127.0.0.1:1/v1")
+    assert key_of("local", own, environ={}, keyring=EMPTY) is None
+    assert key_of("local", own, environ={"LOCAL_API_KEY": "k"}, keyring=EMPTY) == Key(value="k", source="LOCAL_API_KEY")
+    with pytest.raises(CredentialsError, match="the variable MINE is not set"):
+        key_of("local", Provider(base_url="http://h", api_key_env="MINE"), environ={}, keyring=EMPTY)
+    with pytest.raises(CredentialsError, match="Set OPENAI_API_KEY"):
+        key_of("openai", Provider(), environ={}, keyring=EMPTY)
 
 
 def test_a_provider_of_the_users_own_has_a_variable_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,6 +36,10 @@ def folders_of(environ: Mapping[str, str]) -> Folders:
         state=_xdg(environ, "XDG_STATE_HOME", ".local/state"),
         cache=_xdg(environ, "XDG_CACHE_HOME", ".cache"),
     )
+
+
+def folders_of_environment() -> Folders:
+    return folders_of(os.environ)
 
 
 def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:

@@ -12,6 +12,7 @@ import msgspec
 
 from turnwright.schema.errors import CredentialsError
 from turnwright.schema.masking import masked
+from turnwright.schema.settings import Provider
 
 KEYRING_SERVICE = "turnwright"
 
@@ -83,6 +84,24 @@ def find_key(
         f"{_spelled(variables)}, the keyring entry {KEYRING_SERVICE}/{provider} ({found.why}).",
         remedy=f"Set {variables[0]}.",
     )
+
+
+def key_of(
+    name: str,
+    provider: Provider,
+    *,
+    explicit: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    keyring: Keyring | None = None,
+) -> Key | None:
+    """The key of a configured provider. None only where the user named the endpoint and no variable: a server of his
+    own may want none, and then there is no Authorization header at all."""
+    try:
+        return find_key(name, explicit=explicit, named_env=provider.api_key_env, environ=environ, keyring=keyring)
+    except CredentialsError:
+        if provider.base_url and not provider.api_key_env:
+            return None
+        raise
 
 
 def env_names(provider: str) -> tuple[str, ...]:

