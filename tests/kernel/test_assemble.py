@@ -231,8 +231,7 @@ def test_live_events_keep_order_and_join_neighbours() -> None:
     assert events == [
         ReasoningDelta(text="hm"),
         TextDelta(text="ab"),
-        ToolArgsDelta(call_id="x", name="read", fragment='{"p"'),
-        ToolArgsDelta(call_id="x", name="read", fragment=":1}"),
+        ToolArgsDelta(call_id="x", name="read", fragment='{"p":1}'),
         TextDelta(text="c"),
     ]
 
