@@ -122,7 +122,8 @@ class LocalProcess:
         except ConnectionResetError:
             received = b""
         if not received:
-            self._how = "lost"
+            if self._exit_code is None and self._how == "exited":
+                self._how = "lost"
             self._finish(left_behind=0, unkillable=False)
             return
         self._reports += received
@@ -175,17 +176,24 @@ class LocalProcess:
         self._cancel_timers()
         self._loop.remove_reader(self._warden.channel)
         # An order may still be on its way to it, and would be taken for the beginning of its next command.
-        if self._ordered or self._how == "lost":
+        if self._ordered or self._exit_code is None:
             self._warden.channel.close()
         else:
             self._keeper.take_back(self._warden)
+        try:
+            for output in self._outputs:
+                self._read_what_is_there(output)
+        finally:
+            self.finished = self._summed_up(left_behind, unkillable)
+            self._over.set()
+
+    def _summed_up(self, left_behind: int, unkillable: bool) -> Finished:
         for output in self._outputs:
-            self._read_what_is_there(output)
             output.close()
             output.capture.close()
         stdout, stderr = self.output()
         code = -_SIGKILL if self._exit_code is None else self._exit_code
-        self.finished = Finished(
+        return Finished(
             how=self._how,
             exit_code=code if code >= 0 else 128 - code,
             stdout=stdout,
@@ -194,7 +202,6 @@ class LocalProcess:
             left_behind=left_behind if self._how == "exited" else 0,
             unkillable=unkillable,
         )
-        self._over.set()
 
     @staticmethod
     def _read_what_is_there(output: _Output) -> None:
