@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import assert_never
 
 import msgspec
 
@@ -10,6 +11,7 @@ from turnwright.schema.ids import CallId, ConversationId, StepId, TurnId
 from turnwright.schema.live import LiveEvent, ReasoningDelta, TextDelta, ToolArgsDelta
 from turnwright.schema.messages import AssistantMessage, Reasoning, ToolCall
 from turnwright.schema.parts import (
+    UNREADABLE,
     Closed,
     Done,
     Finish,
@@ -27,6 +29,8 @@ from turnwright.schema.parts import (
     UsagePart,
 )
 from turnwright.schema.verdicts import FinishClass
+
+UNREADABLE_MAX = 8
 
 CUT_AT_LIMIT = "The reply was cut at the output limit, so this call may be incomplete; it was not run."
 
@@ -48,6 +52,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     response_id: str = ""
     others: tuple[Raw, ...] = ()
+    unreadable: tuple[Raw, ...] = ()
+    """Evidence: the first frames that were not what the dialect says."""
     has_content: bool = False
     """Something of the answer had come: text, reasoning, a refusal, a call or another piece."""
 
@@ -101,6 +107,7 @@ class Assembly:
         self._refusal: list[str] = []
         self._thoughts: dict[int, _Thought] = {}
         self._others: list[Raw] = []
+        self._unreadable: list[Raw] = []
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._by_index: dict[int, _Call] = {}
@@ -120,31 +127,66 @@ class Assembly:
     def add(self, parts: Sequence[Part]) -> list[LiveEvent]:
         """Neighbouring fragments of a batch make one live event."""
         events: list[LiveEvent] = []
-        text: list[str] = []
+        run: list[str] = []
+        of: _Call | type[Part] | None = None
         for part in parts:
+            what: _Call | type[Part]
             if type(part) is Text:
-                text.append(part.text)
+                what, fragment = Text, part.text
+            elif type(part) is ReasoningPart:
+                what, fragment = ReasoningPart, self._think(part)
+            elif type(part) is ToolCallArguments:
+                what = self._find(part.id, part.index) or self._open(part.index, part.id)
+                fragment = part.fragment
+            else:
+                if run:
+                    events.append(self._said(of, run))
+                    run = []
+                self._take(part, events)
                 continue
-            if text:
-                events.append(self._said(text))
-                text = []
-            self._take(part, events)
-        if text:
-            events.append(self._said(text))
+            if run and what is not of:
+                events.append(self._said(of, run))
+                run = []
+            of = what
+            if fragment:
+                run.append(fragment)
+        if run:
+            events.append(self._said(of, run))
         return events
 
-    def _said(self, text: list[str]) -> TextDelta:
-        said = text[0] if len(text) == 1 else "".join(text)
-        self._text.append(said)
+    def _said(self, of: _Call | type[Part] | None, run: list[str]) -> LiveEvent:
+        """Keeps a run of fragments of one text, thought or call, and says it once."""
+        said = run[0] if len(run) == 1 else "".join(run)
         conversation_id, turn_id, step_id = self._stamp
-        return TextDelta(conversation_id=conversation_id, turn_id=turn_id, step_id=step_id, text=said)
+        if of is Text:
+            self._text.append(said)
+            return TextDelta(conversation_id=conversation_id, turn_id=turn_id, step_id=step_id, text=said)
+        if isinstance(of, _Call):
+            of.fragments.append(said)
+            return ToolArgsDelta(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                step_id=step_id,
+                call_id=of.id or self._named(of),
+                name=of.name,
+                fragment=said,
+            )
+        return ReasoningDelta(conversation_id=conversation_id, turn_id=turn_id, step_id=step_id, text=said)
+
+    def _think(self, part: ReasoningPart) -> str:
+        thought = self._thoughts.get(part.block)
+        if thought is None:
+            thought = self._thoughts[part.block] = _Thought()
+        if part.signature:
+            thought.signature.append(part.signature)
+        if part.opaque:
+            thought.opaque.append(part.opaque)
+        if part.text:
+            thought.text.append(part.text)
+        return part.text
 
     def _take(self, part: Part, events: list[LiveEvent]) -> None:
         match part:
-            case ToolCallArguments(fragment=fragment):
-                self._append(self._find(part.id, part.index) or self._open(part.index, part.id), fragment, events)
-            case ReasoningPart():
-                self._think(part, events)
             case ToolCallStart():
                 self._start(part)
             case ToolCallEnd():
@@ -161,29 +203,19 @@ class Assembly:
                 self._error = self._error or part
             case Refusal(text=text):
                 self._refusal.append(text)
+            case Raw(kind=kind) if kind == UNREADABLE:
+                if len(self._unreadable) < UNREADABLE_MAX:
+                    self._unreadable.append(part)
             case Raw():
                 self._others.append(part)
             case Done():
                 self._done = True
-            case Text(text=text):
-                events.append(self._said([text]))
             case Closed():
                 pass  # how the bytes ended is judged beside the reply, not in it
-
-    def _think(self, part: ReasoningPart, events: list[LiveEvent]) -> None:
-        thought = self._thoughts.get(part.block)
-        if thought is None:
-            thought = self._thoughts[part.block] = _Thought()
-        if part.signature:
-            thought.signature.append(part.signature)
-        if part.opaque:
-            thought.opaque.append(part.opaque)
-        if part.text:
-            thought.text.append(part.text)
-            conversation_id, turn_id, step_id = self._stamp
-            events.append(
-                ReasoningDelta(conversation_id=conversation_id, turn_id=turn_id, step_id=step_id, text=part.text)
-            )
+            case Text() | ReasoningPart() | ToolCallArguments():
+                raise AssertionError("fragments are taken in runs")
+            case _:
+                assert_never(part)
 
     # Which call is meant: by id, then by index, then the last open one.
 
@@ -240,22 +272,6 @@ class Assembly:
             return name
         return name + more
 
-    def _append(self, call: _Call, fragment: str, events: list[LiveEvent]) -> None:
-        if not fragment:
-            return
-        call.fragments.append(fragment)
-        conversation_id, turn_id, step_id = self._stamp
-        events.append(
-            ToolArgsDelta(
-                conversation_id=conversation_id,
-                turn_id=turn_id,
-                step_id=step_id,
-                call_id=call.id or self._named(call),
-                name=call.name,
-                fragment=fragment,
-            )
-        )
-
     def _end(self, part: ToolCallEnd, events: list[LiveEvent]) -> None:
         call = self._find(part.id, part.index)
         if call is None:
@@ -266,7 +282,7 @@ class Assembly:
             if call.fragments:
                 call.fragments = [part.arguments]
             else:
-                self._append(call, part.arguments, events)
+                events.append(self._said(call, [part.arguments]))
         call.open = False
 
     def _named(self, call: _Call) -> CallId:
@@ -309,6 +325,7 @@ class Assembly:
             model=self._model,
             response_id=self._response_id,
             others=tuple(self._others),
+            unreadable=tuple(self._unreadable),
             has_content=self.has_content,
         )
 

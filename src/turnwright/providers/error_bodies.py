@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from turnwright.schema.parts import StreamError
+from turnwright.schema.parts import UNREADABLE, Done, Part, Raw, StreamError
 from turnwright.schema.verdicts import ErrorKind
 
 MESSAGE_CHARS_MAX = 4_000
 NESTING_MAX = 5
+EVIDENCE_BYTES_MAX = 2_000
 
 _STATUS_KINDS: dict[int, ErrorKind] = {
     401: "auth",
@@ -88,13 +89,21 @@ def error_in(body: Mapping[str, Any]) -> StreamError | None:
     )
 
 
-def stray_error(data: bytes) -> StreamError | None:
-    """The error in a frame that is not what its dialect says, if there is one."""
+def odd_frame(data: bytes, stream: bool) -> Sequence[Part]:
+    """What a frame means that is not what its dialect says: the end mark, a stray error, or nothing we can read."""
+    if data.strip() == b"[DONE]":
+        return (Done(),)
+    evidence = Raw(UNREADABLE, data[:EVIDENCE_BYTES_MAX].decode("utf-8", "replace"))
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        return None
-    return error_in(value) if isinstance(value, dict) else None
+        return (evidence,)
+    if isinstance(value, list) and value:
+        value = value[0]  # Gemini's errors come in an array where a stream was asked for
+    error = error_in(value) if isinstance(value, dict) else None
+    if error:
+        return (error,)
+    return (evidence,) if stream else (evidence, Done())  # a document that parsed is whole, whatever it is
 
 
 def error_of(status: int, body: bytes) -> StreamError:
@@ -114,7 +123,7 @@ def _said_in_bytes(body: bytes) -> Said:
     except (msgspec.DecodeError, RecursionError):
         return Said()
     if isinstance(value, list) and value:
-        value = value[0]  # Gemini wraps a stream's error in its array
+        value = value[0]
     if not isinstance(value, dict):
         return Said()
     return _said_in(value, 0) or _said_by(value, 0)

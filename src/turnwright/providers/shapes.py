@@ -8,11 +8,8 @@ from typing import Any
 import msgspec
 
 from turnwright.schema.messages import Image, RuntimeMessage
-from turnwright.schema.parts import Raw, Usage
+from turnwright.schema.parts import Usage
 from turnwright.schema.prompt import Section
-
-UNREADABLE = "unreadable"
-"""The kind of a Raw part that stands for a frame which is not what the dialect says."""
 
 
 def text_of(value: object) -> str:
@@ -28,10 +25,6 @@ def count_of(value: object) -> int | None:
 
 def json_text(value: object) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def unreadable(data: bytes) -> Raw:
-    return Raw(UNREADABLE, data[:2_000].decode("utf-8", "replace"))
 
 
 def system_text(sections: Sequence[Section]) -> str:
@@ -66,3 +59,13 @@ def usage_of(reported: Usage, total: int | None = None) -> Usage:
 def lists_of_objects(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; nothing where it is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def merged(body: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+    """`extra` on top of `body`; objects that both have are joined, so that one option does not take the others."""
+    both = {key: {**body[key], **extra[key]} for key in body.keys() & extra.keys() if _objects(body[key], extra[key])}
+    return {**body, **extra, **both}
+
+
+def _objects(*values: object) -> bool:
+    return all(isinstance(value, dict) for value in values)

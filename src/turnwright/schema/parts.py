@@ -105,6 +105,10 @@ class StreamError(
     code: str = ""
 
 
+UNREADABLE = "unreadable"
+"""The kind of a Raw that stands for a frame which is not what its dialect says: evidence, no content."""
+
+
 class Raw(msgspec.Struct, frozen=True, gc=False, tag_field="part", tag="raw"):
     """A piece that is neither text, reasoning nor a client's call (server tools, pictures): kept, never interpreted."""
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from turnwright.providers.codec import Dialect, Frame, Framing, Quirks
-from turnwright.providers.error_bodies import error_in, error_of, stray_error
+from turnwright.providers.error_bodies import error_in, error_of, odd_frame
 from turnwright.providers.shapes import (
     count_of,
     data_url,
@@ -17,7 +17,6 @@ from turnwright.providers.shapes import (
     marked,
     system_text,
     text_of,
-    unreadable,
     usage_of,
 )
 from turnwright.schema.messages import (
@@ -175,21 +174,13 @@ class OpenAIChat:
         try:
             body = _decode(data)
         except (msgspec.DecodeError, RecursionError):
-            return state, _odd(data)
-        if state.started and body.choices and len(body.choices) == 1:
+            return state, odd_frame(data, state.stream)
+        if state.started and body.choices and len(body.choices) == 1 and body.usage is None and body.error is None:
             choice = body.choices[0]
-            delta = choice.delta
-            if (
-                delta is not None
-                and type(delta.content) is str
-                and delta.content
-                and choice.finish_reason is None
-                and body.usage is None
-                and body.error is None
-                and _only_text(delta)
-                and not choice.index
-            ):
-                return state, (Text(delta.content),)
+            if choice.delta is not None and choice.finish_reason is None and not choice.index:
+                part = _only_part(choice.delta)
+                if part is not None:
+                    return state, (part,)
         return _read(state, body)
 
     def end(self, state: State) -> Sequence[Part]:
@@ -201,24 +192,24 @@ class OpenAIChat:
         return error_of(status, body)
 
 
-def _only_text(delta: _Words) -> bool:
-    return (
-        delta.reasoning is None
-        and delta.reasoning_content is None
-        and delta.reasoning_details is None
-        and delta.tool_calls is None
-        and delta.function_call is None
-        and not delta.refusal
-        and delta.audio is _ABSENT
-        and delta.images is _ABSENT
-    )
-
-
-def _odd(data: bytes) -> Sequence[Part]:
-    """The end mark, or what is not of this dialect; that may still be an error."""
-    if data.strip() == b"[DONE]":
-        return (Done(),)
-    return (stray_error(data) or unreadable(data),)
+def _only_part(delta: _Words) -> Part | None:
+    """The short way for a delta that is one fragment and nothing else; None sends it the long way."""
+    if delta.refusal or delta.function_call is not None or delta.audio is not _ABSENT or delta.images is not _ABSENT:
+        return None
+    content, thought = delta.content, delta.reasoning_content or delta.reasoning
+    if delta.reasoning_details:
+        return None
+    if not delta.tool_calls:
+        if not thought:
+            return Text(content) if type(content) is str and content else None
+        return ReasoningPart(thought) if type(thought) is str and not content else None
+    call = delta.tool_calls[0]
+    function = call.function
+    if content or thought or call.id or function is None or function.name or len(delta.tool_calls) > 1:
+        return None
+    if type(function.arguments) is not str or not function.arguments or type(call.index) is not int:
+        return None
+    return ToolCallArguments(fragment=function.arguments, index=call.index)
 
 
 def _read(state: State, body: _Body) -> tuple[State, Sequence[Part]]:
@@ -245,7 +236,7 @@ def _read(state: State, body: _Body) -> tuple[State, Sequence[Part]]:
         )
         if error:
             parts.append(error)
-    elif not state.stream and body.choices is not None:
+    elif not state.stream:
         parts.append(Done())  # a document that parsed is whole: its end is the terminal frame
     return state, parts
 
