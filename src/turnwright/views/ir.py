@@ -75,7 +75,8 @@ class IrAssistant(IrMessage, frozen=True, kw_only=True, tag="assistant"):
 
 
 class IrResult(IrMessage, frozen=True, kw_only=True, tag="tool"):
-    """In call order, right after the message that asked. A payload stored apart is named by `output_blob`."""
+    """In call order, right after the message that asked. A payload stored apart is named by `output_blob`. A call that
+    never started or never ended has the message's own `seq`."""
 
     call_id: str
     name: str
@@ -216,7 +217,7 @@ def _messages(entry: AnyEntry) -> Iterator[AnyIrMessage]:
         case Condensed():
             yield IrDigest(seq=entry.seq, at=entry.at, through_seq=entry.through_seq, text=entry.digest)
         case Replied():
-            yield _assistant(entry)
+            yield ir_assistant(entry)
             for call in entry.calls:
                 yield _result(entry, call)
         case Resulted():
@@ -225,7 +226,7 @@ def _messages(entry: AnyEntry) -> Iterator[AnyIrMessage]:
             pass
 
 
-def _assistant(entry: Replied) -> IrAssistant:
+def ir_assistant(entry: Replied) -> IrAssistant:
     calls = tuple(
         IrCall(id=call.call_id, name=call.name, arguments=call.arguments, raw=call.raw, problem=call.problem)
         for call in entry.calls
@@ -244,8 +245,8 @@ def _assistant(entry: Replied) -> IrAssistant:
 
 def _result(entry: Replied | Resulted, call: Call) -> IrResult:
     return IrResult(
-        seq=entry.seq,
-        at=entry.at,
+        seq=call.ended_seq or entry.seq,
+        at=call.ended_at or entry.at,
         step_id=entry.step_id,
         call_id=call.call_id,
         name=call.name,

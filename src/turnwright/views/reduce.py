@@ -98,18 +98,18 @@ def _turn(number: int, turn: list[AnyEntry], how: Reduction, blob: Blob | None, 
     replies = [entry for entry in turn if isinstance(entry, Replied)]
     answer = next((reply for reply in reversed(replies) if reply.text and not reply.calls), None)
     hidden = _hidden(replies, how)
-    step, told = -1, False
+    place, told = -1, False
     for entry in turn:
         if isinstance(entry, Replied):
-            step += 1
-            if entry is answer:
-                yield from _text("answer", "assistant", entry.text, how, columns)
-            elif step in hidden:
-                if not told and not how.skip_tree:
-                    yield line(Span(f"  … {plural(len(hidden), 'step')} left out …", "dim"))
-                told = True
-            else:
-                yield from _reply(step, entry, how, blob, columns)
+            place += 1
+        if answer is not None and entry is answer:
+            yield from _text("answer", "assistant", answer.text, how, columns)
+        elif place in hidden and not isinstance(entry, Asked | Steered | Waiting | Ended):
+            if not told and not how.skip_tree:
+                yield line(Span(f"  … {plural(len(hidden), 'step')} left out …", "dim"))
+            told = True
+        elif isinstance(entry, Replied):
+            yield from _reply(entry, how, blob, columns)
         else:
             yield from _other(number, entry, how, blob, columns)
 
@@ -122,8 +122,8 @@ def _hidden(replies: list[Replied], how: Reduction) -> range:
     return range(half, len(replies) - half) if len(replies) > _SHOWN_STEPS_MAX else range(0)
 
 
-def _reply(step: int, entry: Replied, how: Reduction, blob: Blob | None, columns: int) -> Iterator[Line]:
-    mark = f"  {step:>3} "
+def _reply(entry: Replied, how: Reduction, blob: Blob | None, columns: int) -> Iterator[Line]:
+    mark = f"  {one_line((entry.step_id or '').rpartition('#')[2]):>3} "
     if entry.text and not how.tool_only:
         yield line(Span(mark, "dim"), Span(_short(entry.text, how, columns - 6), "assistant"))
         mark = " " * 6
@@ -138,14 +138,8 @@ def _call(mark: str, call: Call, how: Reduction, blob: Blob | None, columns: int
     said, style = call_said(call)
     name = one_line(call.name)
     room = max(12, columns - len(mark) - len(name) - len(said) - 4)
-    yield line(
-        Span(mark, "dim"),
-        Span(name, "tool"),
-        "  ",
-        brief(call.arguments, min(room, how.max_length)),
-        "  ",
-        Span(said, style),
-    )
+    asked = brief(call.arguments, min(room, how.max_length))
+    yield line(Span(mark, "dim"), Span(name, "tool"), f"  {asked}  " if asked else "  ", Span(said, style))
     if call.status in ("failed", "timeout", "refused"):
         last = _last_line(output_of(call, blob) or call.problem)
         if last:

@@ -18,7 +18,7 @@ from turnwright.schema.facts import (
 )
 from turnwright.views.faults import Captures, FaultRecord, failed, fault_record
 from turnwright.views.fold import Blob, folded
-from turnwright.views.ir import encode_ir_pieces, ir
+from turnwright.views.ir import encode_ir_pieces, ir, ir_assistant
 from turnwright.views.markdown import markdown
 from turnwright.views.metrics import MetricsState, encode_metrics, fold_metrics, metrics
 from turnwright.views.timeline import TimelineState, fold_timeline, timeline
@@ -81,7 +81,7 @@ def _step_files(number: int, step: list[Recorded], blob: Blob | None, captures: 
             case Replied():
                 calls += entry.calls
                 if entry.verdict is not None:
-                    yield f"{folder}/reply.json", _pretty(entry)
+                    yield f"{folder}/reply.json", _pretty(ir_assistant(entry))
             case Resulted():
                 calls.append(entry.call)
             case _:

@@ -116,7 +116,8 @@ def _head(columns: int) -> str:
 def _line(session: Session, held: bool, columns: int) -> Line:
     said, style = _said(session, held)
     front = f"{pad(one_line(session.conversation_id), 22)}  {when(session.last_at)} "
-    numbers = f" {right(count(session.steps), 5)} {right(cost(session.spent.cost_usd), 8)}  "
+    spent = cost(session.spent.cost_usd) if session.spent.calls else ""
+    numbers = f" {right(count(session.steps), 5)} {right(spent, 8)}  "
     title = one_line(session.title) or "(untitled)"
     title += f"  [{session.waiting} waiting]" if session.waiting else ""
     return line(

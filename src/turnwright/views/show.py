@@ -140,7 +140,7 @@ def _replied(entry: Replied, detail: Detail, blob: Blob | None, columns: int) ->
 def _call(call: Call, detail: Detail, blob: Blob | None, columns: int) -> Iterator[Line]:
     name = one_line(call.name)
     short = brief(call.arguments, min(detail.argument_chars, max(20, columns - len(name) - 6)))
-    yield line("  → ", Span(name, "tool"), f"  {short}")
+    yield line("  → ", Span(name, "tool"), f"  {short}" if short else "")
     if detail.argument_chars > columns and len(call.arguments) > columns:
         for each in excerpt(safe(call.arguments), detail.argument_chars).split("\n"):
             yield line("    ", Span(each.expandtabs(4), "dim"))

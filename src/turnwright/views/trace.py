@@ -31,9 +31,9 @@ from turnwright.views.timeline import AttemptSpan, Child, Mark, StepSpan, Timeli
 GAP_SHOWN_MS = 100.0
 """A shorter wait is the loop's own work and would only be noise."""
 
-_START, _TOOK, _TOKENS, _COST = 7, 7, 12, 8
+_START, _TOOK, _TOKENS, _COST = 7, 7, 11, 8
 _NUMBERS = _START + _TOOK + _TOKENS + _COST + 4
-_BAR = 14
+_BAR = 12
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -55,8 +55,8 @@ _Placed: TypeAlias = tuple[str, _Row]
 
 def trace_lines(whole: Timeline, columns: int = 100) -> Iterator[Line]:
     columns = max(columns, 60)
-    head = f"{whole.conversation_id}  {whole.model}  {whole.workspace}"
-    yield line(Span(clip(one_line(head) or "(no conversation)", columns), "heading"))
+    head = "  ".join(map(one_line, (whole.conversation_id, whole.model, whole.workspace)))
+    yield line(Span(clip(head, columns).strip() or "(no conversation)", "heading"))
     if not whole.turns:
         yield line(Span("no turns yet", "dim"))
         return
@@ -164,7 +164,7 @@ def _attempt_rows(span: AttemptSpan, prefix: str, deeper: str) -> Iterator[_Plac
     good = span.verdict is not None and not failed(span.verdict)
     purpose = "" if span.purpose == "turn" else f"{one_line(span.purpose)} "
     verdict = span.verdict or "no end seen"
-    ttft = "" if span.ttft_ms is None else f", first part {duration(span.ttft_ms)}"
+    ttft = "" if span.ttft_ms is None else f", ttft {duration(span.ttft_ms)}"
     yield (
         prefix,
         _Row(
@@ -190,7 +190,7 @@ def _tool_rows(span: ToolSpan, prefix: str) -> Iterator[_Placed]:
     yield (
         prefix,
         _Row(
-            f"{one_line(span.name)}  {outcome}{brief(span.arguments, 60)}",
+            f"{one_line(span.name)}  {outcome}{brief(span.arguments, 60)}".rstrip(),
             "tool" if good else "bad",
             start_ms=span.start_ms,
             took_ms=span.duration_ms,

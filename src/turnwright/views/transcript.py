@@ -56,6 +56,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     problem: str = ""
     effect: Effect | None = None
     status: CallStatus = "not-started"
+    ended_seq: int | None = None
+    ended_at: int | None = None
     output: str = ""
     output_blob: BlobRef | None = None
     images: tuple[Image, ...] = ()
@@ -254,10 +256,11 @@ def fold_transcript(state: Transcript, recorded: Recorded) -> Transcript:
             return state if entry is None else _add(state, entry)
 
 
-def entries(state: Transcript) -> Iterator[AnyEntry]:
-    """Everything so far, in reading order; what still waits in the inbox comes last."""
+def entries(state: Transcript, *, live: bool = False) -> Iterator[AnyEntry]:
+    """Everything so far, in reading order; what still waits in the inbox comes last. Only where the turn is known to
+    run (`live`) does a call without an end read "running"."""
     yield from state.closed
-    yield from state.open
+    yield from state.open if live else map(_settled, state.open)
     yield from state.waiting.values()
 
 
@@ -455,6 +458,8 @@ def _tool_ended(state: Transcript, recorded: Recorded, fact: ToolEnded) -> Trans
         return replace(
             call,
             status=fact.outcome,
+            ended_seq=recorded.seq,
+            ended_at=recorded.at,
             output=fact.output,
             output_blob=fact.output_blob,
             images=fact.images,
