@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -14,11 +14,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """`loop.limits`. None is off. `max_steps` 0 is unlimited, allowed only beside another finite limit."""
 
     max_steps: int = 200
+    """Model round trips in a turn. At the last one the model is asked for a summary without tools."""
     step_idle_s: float | None = 120.0
+    """Seconds in a step in which nothing happens."""
     step_total_s: float | None = 600.0
+    """Seconds that one step may take, its tools included."""
     turn_wall_s: float | None = None
+    """Seconds that the whole turn may take."""
     max_tokens: int | None = None
+    """Tokens, in and out, that the turn may use."""
     max_cost_usd: float | None = None
+    """What the turn may cost. Needs a known price."""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,14 +32,18 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     `interactive`, and for `batch` as many as fit into eight hours of sleep."""
 
     preset: Literal["interactive", "batch"] = "interactive"
-    attempts: int | None = None
+    """`interactive` gives up within 30 seconds; `batch` waits for hours."""
+    attempts: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """HTTP attempts that one step may make. Empty: what the preset says."""
 
 
 class Dispatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_concurrent`: 1 is sequential, 0 unbounded. `eager` starts reads while the reply still streams."""
 
-    max_concurrent: int = 4
+    max_concurrent: Annotated[int, msgspec.Meta(ge=0)] = 4
+    """Tools that run side by side: 1 is one after the other, 0 is no bound."""
     eager: bool = False
+    """Whether a tool that only reads may start while the reply still streams."""
 
 
 def check_limits(limits: Limits) -> Limits:
