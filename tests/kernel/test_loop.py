@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-
 from driving import Driven, calling, drive, look, turn_of
+
 from turnwright.kernel.history import History
 from turnwright.kernel.limits import Tally
 from turnwright.kernel.loop import run_turn
@@ -521,7 +521,7 @@ async def test_a_resumed_turn_runs_what_never_started_repeats_reads_and_owns_up_
         await run_turn(turn, ports_for(model, tools=FunctionToolsOf(look, change)), record)
         return Driven(None, record, model, turn).story
 
-    def FunctionToolsOf(*functions: object) -> object:  # noqa: N802
+    def FunctionToolsOf(*functions: object) -> object:
         from turnwright.testing.ports import FunctionTools
 
         return FunctionTools(*functions, effects={"change": "writes"})  # type: ignore[arg-type]

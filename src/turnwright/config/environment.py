@@ -10,6 +10,7 @@ Names that a user gives are lower case here; one that needs capitals or dots bel
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 
 from turnwright.config.layers import Layer, Place, Said, layer_of
@@ -18,6 +19,11 @@ PREFIX = "TURNWRIGHT_"
 NOT_SETTINGS = frozenset({"TURNWRIGHT_HOME"})
 TESTING = "TURNWRIGHT_TESTING_"
 """Variables of the test fakes; no setting begins with it."""
+
+
+def process_environment() -> Mapping[str, str]:
+    """This process's variables, for whoever must hand them on: nobody else reads them."""
+    return os.environ
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:

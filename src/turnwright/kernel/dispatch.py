@@ -13,7 +13,7 @@ from turnwright.kernel.history import interrupted_text
 from turnwright.kernel.ports import Block, Ports
 from turnwright.kernel.scribe import Scribe
 from turnwright.schema.facts import ApprovalAnswered, ApprovalAsked, Fact, ToolEnded, ToolStarted
-from turnwright.schema.ids import CallId, StepId, TurnId
+from turnwright.schema.ids import CallId, ConversationId, StepId, TurnId
 from turnwright.schema.limits import Dispatch
 from turnwright.schema.live import ToolOutput
 from turnwright.schema.messages import ToolCall
@@ -101,7 +101,14 @@ class CallContext:
         while self._seen_chars - len(self._seen[0]) > SEEN_CHARS:
             self._seen_chars -= len(self._seen.popleft())
         self._dispatcher.ports.emit(
-            ToolOutput(turn_id=self.turn_id, step_id=self.step_id, call_id=self.call_id, text=text, stream=stream)
+            ToolOutput(
+                conversation_id=self._dispatcher.conversation_id,
+                turn_id=self.turn_id,
+                step_id=self.step_id,
+                call_id=self.call_id,
+                text=text,
+                stream=stream,
+            )
         )
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
@@ -115,8 +122,17 @@ class CallContext:
 class Dispatcher:
     """The calls of one step. Results are recorded as each tool ends and enter history in call order."""
 
-    def __init__(self, ports: Ports, scribe: Scribe, policy: Dispatch, turn_id: TurnId, step_id: StepId) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        scribe: Scribe,
+        policy: Dispatch,
+        conversation_id: ConversationId,
+        turn_id: TurnId,
+        step_id: StepId,
+    ) -> None:
         self.ports = ports
+        self.conversation_id = conversation_id
         self.turn_id = turn_id
         self.step_id = step_id
         self._scribe = scribe

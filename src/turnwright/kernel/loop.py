@@ -17,7 +17,7 @@ from turnwright.kernel.sample import Sampled, Sampler, Step
 from turnwright.kernel.scribe import Scribe
 from turnwright.schema.errors import JournalError
 from turnwright.schema.facts import Note, SteeringDelivered, StepStarted, ToolEnded, TurnEnded, TurnStarted
-from turnwright.schema.ids import ConversationId, TurnId, step_id
+from turnwright.schema.ids import ConversationId, StepId, TurnId, step_id
 from turnwright.schema.limits import Dispatch, Limits, Retry, check_limits
 from turnwright.schema.live import Heartbeat, TurnSealed
 from turnwright.schema.messages import Image, RuntimeMessage, ToolCall
@@ -123,7 +123,7 @@ class _RunningTurn:
                 case Fine():
                     self.deliver_steering()
             step = self.begin_step(offer_tools=last is None)
-            dispatcher = Dispatcher(self.ports, self.scribe, self.turn.dispatch, step.turn_id, step.step_id)
+            dispatcher = self.dispatcher_for(step.turn_id, step.step_id)
             prompt = await self.prompt_for(step)
             match await self.sampler.sample(step, prompt, dispatcher):
                 case End() as failed:
@@ -202,6 +202,9 @@ class _RunningTurn:
         )
         return prompt
 
+    def dispatcher_for(self, turn_id: TurnId, in_step: StepId) -> Dispatcher:
+        return Dispatcher(self.ports, self.scribe, self.turn.dispatch, self.turn.conversation_id, turn_id, in_step)
+
     async def act(self, step: Step, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
         self.now_waiting_for("tools: " + ", ".join(call.name for call in calls[:4]))
         await dispatcher.run(calls, step.specs, self.scribe.blocked(step.turn_id, step.step_id))
@@ -226,7 +229,7 @@ class _RunningTurn:
                 return end
             case Act():
                 where = reply.turn_id or "", reply.step_id or ""
-                dispatcher = Dispatcher(self.ports, self.scribe, self.turn.dispatch, *where)
+                dispatcher = self.dispatcher_for(*where)
                 await dispatcher.run(left, self.specs, self.scribe.blocked(*where))
                 return None
 

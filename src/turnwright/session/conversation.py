@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -43,7 +43,7 @@ class SessionClock(Clock, WallClock, Protocol):
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a conversation is handed: the world it works in and the rules it works by."""
 
-    journal: Journal
+    journal: Journal[Any]
     model: Model
     tools: Tools
     context: Context
@@ -87,14 +87,13 @@ class Conversation:
         self._record = Recorder(session.journal, lease, session.clock, session.masker, self._broadcast)
 
     @classmethod
-    async def open(cls, session: Session, opened: ConversationOpened) -> Conversation:
-        """A new conversation. Its id is durable when this returns."""
+    async def create(cls, session: Session) -> Conversation:
+        """A new one, with nothing in it yet: subscribe, then `open` it. Everything that can be refused is refused
+        before there is anything to clean up."""
         check_route(session)
         conversation_id = session.ids.new("conversation")
         lease = await session.journal.acquire(conversation_id, create=True)
-        conversation = cls(session, lease, History(conversation_id))
-        await conversation._record(opened)
-        return conversation
+        return cls(session, lease, History(conversation_id))
 
     @classmethod
     async def load(cls, session: Session, conversation_id: ConversationId) -> Conversation:
@@ -104,6 +103,10 @@ class Conversation:
         for recorded in await session.journal.opening(conversation_id):
             conversation._fold(await with_payload(recorded.fact, session.journal))
         return conversation
+
+    async def open(self, opened: ConversationOpened) -> None:
+        """The first fact. The conversation's id may be shown once this returns."""
+        await self._write(opened)
 
     def subscribe(self) -> Subscription:
         return self._broadcast.subscribe()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from turnwright.schema.facts import Fact, Recorded
 from turnwright.schema.ids import ConversationId, Seq
@@ -18,15 +18,18 @@ class Lease(Protocol):
     async def release(self) -> None: ...
 
 
-class Journal(Protocol):
+Held = TypeVar("Held", bound=Lease)
+
+
+class Journal(Protocol[Held]):
     """Append-only facts. Every implementation passes `turnwright.testing.journal_conformance`."""
 
-    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Lease:
+    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Held:
         """Raises JournalHeld, naming the holder, or InputError where there is no such conversation."""
         ...
 
     async def append(
-        self, lease: Lease, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = ...
+        self, lease: Held, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = ...
     ) -> Sequence[Seq]:
         """Durable on return, all or none. `blobs` are stored with the facts that name them."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,7 +22,9 @@ Known = TypeVar("Known", bound=KnownFact | Unknown)
 class Recorder:
     """`kernel.ports.Record` for one conversation. What it returns is durable; what it shows was durable before."""
 
-    def __init__(self, journal: Journal, lease: Lease, clock: WallClock, masker: Masker, broadcast: Broadcast) -> None:
+    def __init__(
+        self, journal: Journal[Any], lease: Lease, clock: WallClock, masker: Masker, broadcast: Broadcast
+    ) -> None:
         self._journal = journal
         self._lease = lease
         self._clock = clock
@@ -68,7 +70,7 @@ def _without_payload(fact: KnownFact, blobs: dict[str, bytes]) -> KnownFact:
             return fact
 
 
-async def with_payload(fact: Known, journal: Journal) -> Known:
+async def with_payload(fact: Known, journal: Journal[Any]) -> Known:
     """The fact as it was before its payload was set apart."""
     match fact:
         case ToolEnded(output_blob=BlobRef() as ref):

@@ -1,0 +1,156 @@
+"""The composition: the only place that names concrete parts and joins them to what a conversation needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from turnwright.app.clock import SystemClock
+from turnwright.app.context import PromptContext
+from turnwright.app.ids import SystemIds, jitter
+from turnwright.app.masked_tools import MaskedTools
+from turnwright.app.models import opened_model
+from turnwright.config.environment import process_environment
+from turnwright.config.load import Loaded
+from turnwright.config.tool_environment import tool_environment
+from turnwright.journal.sqlite import SqliteJournal
+from turnwright.kernel.ports import Ask, Guards, Judgement, Model
+from turnwright.machine.keeper import Keeper
+from turnwright.machine.local import open_local
+from turnwright.schema.errors import ConfigError, InputError
+from turnwright.schema.facts import Fact
+from turnwright.schema.masking import Masker
+from turnwright.session.conversation import Session
+from turnwright.tools.registry import Toolbox
+from turnwright.tools.standard import standard_tools
+
+JOURNAL_FOLDER = "journal"
+RUNS_FOLDER = "runs"
+SPOOL_FOLDER = "spool"
+
+
+async def nobody_answers(question: str, choices: Sequence[str]) -> str | None:
+    """`Ask` where there is nobody: a denial."""
+    del question, choices
+    return None
+
+
+class NoGuards:
+    """No guard is configured."""
+
+    def judge(self, fact: Fact) -> Sequence[Judgement]:
+        del fact
+        return ()
+
+
+class Engine:
+    """What the conversations of one process share: journal, clock, ids, the keeper of commands."""
+
+    def __init__(self, loaded: Loaded, environ: Mapping[str, str], journal: SqliteJournal, keeper: Keeper) -> None:
+        self.loaded = loaded
+        self.journal = journal
+        self.clock = SystemClock()
+        self._environ = environ
+        self._keeper = keeper
+
+    @asynccontextmanager
+    async def session(
+        self,
+        workspace: Path,
+        *,
+        model: Model | None = None,
+        tools: Sequence[Callable[..., Any]] | None = None,
+        api_key: str | None = None,
+        ask: Ask = nobody_answers,
+        guards: Guards | None = None,
+        mode: str = "build",
+    ) -> AsyncIterator[Session]:
+        """A workspace, a model and tools, joined. Leaving stops every command that still runs in it."""
+        settings, folders = self.loaded.settings, self.loaded.folders
+        _check_workspace(workspace, folders.data, mode)
+        async with AsyncExitStack() as stack:
+            secrets: list[str] = []
+            if model is None:
+                model, key = await opened_model(stack, self.loaded, self._environ, self.clock, api_key)
+                secrets = [key] if key else []
+            masker = Masker(secrets)
+            machine = open_local(
+                workspace,
+                keeper=self._keeper,
+                env=tool_environment(self._environ),
+                spool=folders.data / SPOOL_FOLDER,
+                forbidden=self._journal_files,
+            )
+            stack.push_async_callback(machine.close)
+            toolbox = Toolbox(_chosen(tools, settings.tools.include), machine=machine)
+            stack.push_async_callback(toolbox.close)
+            yield Session(
+                journal=self.journal,
+                model=model,
+                tools=MaskedTools(toolbox, masker),
+                context=PromptContext(workspace=machine.workspace, sandbox=machine.sandbox),
+                guards=guards or NoGuards(),
+                clock=self.clock,
+                ids=SystemIds(self.clock.wall_ms),
+                masker=masker,
+                ask=ask,
+                jitter=jitter,
+                limits=settings.loop.limits,
+                retry=settings.loop.retry,
+                dispatch=settings.loop.dispatch,
+                mode=mode,
+            )
+
+    def _journal_files(self) -> frozenset[tuple[int, int]]:
+        """What no tool may open, by whatever name (J1a). `stat` opens nothing."""
+        keys: set[tuple[int, int]] = set()
+        for path in (self.loaded.folders.data / JOURNAL_FOLDER).iterdir():
+            found = path.stat()
+            keys.add((found.st_dev, found.st_ino))
+        return frozenset(keys)
+
+
+@asynccontextmanager
+async def open_engine(loaded: Loaded, *, label: str = "turnwright") -> AsyncIterator[Engine]:
+    """Opens the journal; everything else starts on first use."""
+    keeper = Keeper()
+    async with await SqliteJournal.open(
+        loaded.folders.data / JOURNAL_FOLDER, clock=SystemClock(), label=label
+    ) as journal:
+        try:
+            yield Engine(loaded, process_environment(), journal, keeper)
+        finally:
+            await keeper.close()
+
+
+def _chosen(
+    tools: Sequence[Callable[..., Any]] | None, include: tuple[str, ...] | None
+) -> Sequence[Callable[..., Any]]:
+    offered = standard_tools() if tools is None else tuple(tools)
+    if include is None:
+        return offered
+    known = {tool.__name__: tool for tool in offered}
+    for name in include:
+        if name not in known:
+            raise ConfigError(
+                f"tools.include names {name!r}, and there is no such tool.", remedy=f"There are: {', '.join(known)}."
+            )
+    return [known[name] for name in include]
+
+
+def _check_workspace(workspace: Path, data: Path, mode: str) -> None:
+    if not workspace.is_dir():
+        raise InputError(f"The workspace {workspace} does not exist.", remedy="Name an existing folder with --cwd.")
+    if data.absolute().is_relative_to(workspace.resolve()) and data.absolute() != workspace:
+        raise InputError(
+            f"The data folder {data} lies inside the workspace {workspace}.",
+            remedy="Tools must not reach the journal: put TURNWRIGHT_HOME or data_dir elsewhere, or work in a subfolder.",
+        )
+    if mode != "plan" and not os.access(workspace, os.W_OK | os.X_OK):
+        raise InputError(
+            f"The workspace {workspace} is not writable.",
+            remedy="Change its permissions, name another with --cwd, or use --mode plan.",
+        )

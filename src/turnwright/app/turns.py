@@ -1,0 +1,52 @@
+"""A turn ready to run: the conversation is opened or loaded under its lease, and given back when the block is left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from turnwright import __version__
+from turnwright.app.running import Running
+from turnwright.kernel.loop import TurnOutcome
+from turnwright.schema.facts import ConversationOpened
+from turnwright.schema.ids import ConversationId
+from turnwright.session.conversation import Conversation, Session
+
+Start = Callable[[], Awaitable[TurnOutcome]]
+
+
+@asynccontextmanager
+async def first_turn(session: Session, task: str, *, workspace: str, model: str) -> AsyncIterator[Running]:
+    """A new conversation. Its first fact is recorded when somebody watches, so that nothing of it is missed."""
+    conversation = await Conversation.create(session)
+
+    async def start() -> TurnOutcome:
+        await conversation.open(ConversationOpened(workspace=workspace, model=model, turnwright=__version__))
+        return await conversation.say(task)
+
+    async with _closing(conversation, start) as running:
+        yield running
+
+
+@asynccontextmanager
+async def next_turn(session: Session, conversation_id: ConversationId, task: str) -> AsyncIterator[Running]:
+    """The user says something more."""
+    conversation = await Conversation.load(session, conversation_id)
+    async with _closing(conversation, lambda: conversation.say(task)) as running:
+        yield running
+
+
+@asynccontextmanager
+async def carried_on(session: Session, conversation_id: ConversationId) -> AsyncIterator[Running]:
+    """From the last durable step (R2)."""
+    conversation = await Conversation.load(session, conversation_id)
+    async with _closing(conversation, conversation.carry_on) as running:
+        yield running
+
+
+@asynccontextmanager
+async def _closing(conversation: Conversation, start: Start) -> AsyncIterator[Running]:
+    try:
+        yield Running(conversation, start)
+    finally:
+        await conversation.close()

@@ -1,0 +1,30 @@
+"""Show a turn while it runs, keep its run folder, and say with which code to leave."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from turnwright.app.engine import Engine
+from turnwright.app.run_folders import write_run_folder
+from turnwright.app.running import Running
+from turnwright.cli import event_loop
+from turnwright.cli.faces import face_of
+from turnwright.cli.output import Output, show
+
+
+async def watched(running: Running, engine: Engine, output: Output, *, diff: bytes | None = None) -> int:
+    """The exit code of the turn (U2)."""
+    with event_loop.stopping(running.stop), face_of(output, engine) as face:
+        shown = await show(running, face)
+    await kept_run_folder(running, engine, diff)
+    return shown.exit_code
+
+
+async def kept_run_folder(running: Running, engine: Engine, diff: bytes | None = None) -> Path | None:
+    """Writing it never fails a turn (V1): the journal has everything, and the folder can be made again."""
+    try:
+        return await write_run_folder(engine.journal, engine.loaded, running.conversation_id, diff=diff)
+    except OSError as bad:
+        print(f"turnwright: the run folder could not be written: {bad}.", file=sys.stderr)
+        return None
