@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from turnwright.machine.keeper import Keeper
+from turnwright.machine.local import LocalMachine, open_local
+from turnwright.schema.tools import ToolOutcome, Unfit
+from turnwright.tools.registry import Toolbox
+from turnwright.tools.standard import standard_tools
+
+ENV = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8"}
+
+Run = Callable[..., Awaitable[ToolOutcome]]
+
+
+class Call:
+    """What the loop hands over, as simple as can be."""
+
+    def __init__(self, answer: str | None = None) -> None:
+        self.turn_id, self.step_id, self.call_id = "t1", "t1#0", "call_1"
+        self.answer = answer
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+    def output(self, text: str, stream: Literal["stdout", "stderr"] = "stdout") -> None: ...
+
+    async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
+        self.asked.append((question, tuple(choices)))
+        return self.answer
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def machine(workspace: Path, tmp_path: Path) -> AsyncIterator[LocalMachine]:
+    keeper = Keeper()
+    machine = open_local(workspace, keeper=keeper, env=ENV, spool=tmp_path / "spool")
+    yield machine
+    await machine.close()
+    await keeper.close()
+
+
+@pytest.fixture
+async def box(machine: LocalMachine) -> AsyncIterator[Toolbox]:
+    box = Toolbox(standard_tools(), machine=machine)
+    yield box
+    await box.close()
+
+
+@pytest.fixture
+def call() -> Call:
+    return Call()
+
+
+@pytest.fixture
+def run(box: Toolbox, call: Call) -> Run:
+    """A call as the loop makes it: checked, then run."""
+
+    async def run(name: str, **arguments: Any) -> ToolOutcome:
+        import msgspec
+
+        checked = box.check(name, msgspec.json.encode(arguments).decode())
+        assert not isinstance(checked, Unfit), checked.problem
+        return await box.run(name, checked.arguments, call)
+
+    return run
