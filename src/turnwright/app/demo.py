@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 from turnwright.kernel.ports import Model
-from turnwright.providers.script import Call, Step
+from turnwright.providers.script import Call, Script, Step
 from turnwright.providers.scripted import ScriptedModel
 
 TASK = "The test suite fails. Find out why, fix it, and show that it passes."
@@ -50,53 +50,52 @@ def make_project(folder: Path) -> None:
 
 def demo_model() -> Model:
     """What a careful model would do here: plan, look, see the failure, mend it, see it pass."""
-    return ScriptedModel(
-        [
-            Step(
-                text="I will look at the project, run its tests, and mend what fails.",
-                calls=[
-                    Call(
-                        name="todo",
-                        arguments={
-                            "items": [
-                                {"text": "look at the project", "status": "in_progress"},
-                                {"text": "see the tests fail"},
-                                {"text": "fix the cause"},
-                                {"text": "see them pass"},
-                            ]
-                        },
-                    ),
-                    Call(name="ls", arguments={}),
-                ],
-            ),
-            Step(
-                calls=[
-                    Call(name="read", arguments={"path": "slugs.py"}),
-                    Call(name="read", arguments={"path": "test_slugs.py"}),
-                ]
-            ),
-            Step(text="Now the tests, to see how they fail.", calls=[Call(name="bash", arguments={"command": TEST})]),
-            Step(
-                text="Each character becomes a dash of its own, and dashes dangle at the ends. A run of them must become "
-                "one dash, and none may stay at an end.",
-                calls=[
-                    Call(
-                        name="edit",
-                        arguments={
-                            "path": "slugs.py",
-                            "old": 'return re.sub(r"[^a-z0-9]", "-", title.lower())',
-                            "new": 'return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")',
-                        },
-                    )
-                ],
-            ),
-            Step(calls=[Call(name="bash", arguments={"command": TEST})]),
-            Step(
-                text="Fixed. `slug` turned every odd character into its own dash; it now joins a run of them into one and "
-                "strips the ends. Both tests failed before the change and pass after it."
-            ),
-        ]
-    )
+    steps = [
+        Step(
+            text="I will look at the project, run its tests, and mend what fails.",
+            calls=[
+                Call(
+                    name="todo",
+                    arguments={
+                        "items": [
+                            {"text": "look at the project", "status": "in_progress"},
+                            {"text": "see the tests fail"},
+                            {"text": "fix the cause"},
+                            {"text": "see them pass"},
+                        ]
+                    },
+                ),
+                Call(name="ls", arguments={}),
+            ],
+        ),
+        Step(
+            calls=[
+                Call(name="read", arguments={"path": "slugs.py"}),
+                Call(name="read", arguments={"path": "test_slugs.py"}),
+            ]
+        ),
+        Step(text="Now the tests, to see how they fail.", calls=[Call(name="bash", arguments={"command": TEST})]),
+        Step(
+            text="Each character becomes a dash of its own, and dashes dangle at the ends. A run of them must become "
+            "one dash, and none may stay at an end.",
+            calls=[
+                Call(
+                    name="edit",
+                    arguments={
+                        "path": "slugs.py",
+                        "old": 'return re.sub(r"[^a-z0-9]", "-", title.lower())',
+                        "new": 'return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")',
+                    },
+                )
+            ],
+        ),
+        Step(calls=[Call(name="bash", arguments={"command": TEST})]),
+        Step(
+            text="Fixed. `slug` turned every odd character into its own dash; it now joins a run of them into one "
+            "and strips the ends. Both tests failed before the change and pass after it."
+        ),
+    ]
+    return ScriptedModel(Script(steps=steps, follow="history"))
 
 
 def project_diff(folder: Path) -> str:

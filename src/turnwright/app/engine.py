@@ -147,7 +147,7 @@ def _check_workspace(workspace: Path, data: Path, mode: str) -> None:
     if data.absolute().is_relative_to(workspace.resolve()) and data.absolute() != workspace:
         raise InputError(
             f"The data folder {data} lies inside the workspace {workspace}.",
-            remedy="Tools must not reach the journal: put TURNWRIGHT_HOME or data_dir elsewhere, or work in a subfolder.",
+            remedy="Tools must not reach the journal: put TURNWRIGHT_HOME (or data_dir) elsewhere.",
         )
     if mode != "plan" and not os.access(workspace, os.W_OK | os.X_OK):
         raise InputError(

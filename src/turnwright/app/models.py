@@ -10,6 +10,8 @@ from turnwright.config.load import Loaded
 from turnwright.kernel.ports import Clock, Model
 from turnwright.schema.errors import ConfigError
 
+DEMO = "demo"
+"""The model of `turnwright demo`, so that its conversation can be carried on."""
 SCRIPTED = "scripted/"
 
 
@@ -23,6 +25,10 @@ async def opened_model(
             "No model is chosen.",
             remedy="Give --model provider/name, or set `model` in config.yaml or TURNWRIGHT_MODEL.",
         )
+    if name == DEMO:
+        from turnwright.app.demo import demo_model
+
+        return demo_model(), None
     if name.startswith(SCRIPTED):
         from turnwright.providers.script import read_script
         from turnwright.providers.scripted import ScriptedModel

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from turnwright import __version__
+from turnwright.app.reading import blobs_of
 from turnwright.config.load import Loaded
 from turnwright.journal.sqlite import SqliteJournal
-from turnwright.schema.facts import Recorded, ToolEnded
 from turnwright.schema.ids import ConversationId
 from turnwright.views.run_folder import run_folder
 
@@ -32,7 +32,7 @@ async def write_run_folder(
     """Everything of the conversation so far. Raises OSError, which the caller reports and goes on."""
     facts = await journal.since(conversation_id)
     folder = run_folder_of(loaded.folders.data, conversation_id, facts[0].at if facts else 0)
-    blobs = await _blobs_of(journal, facts)
+    blobs = await blobs_of(journal, facts)
     run: Mapping[str, Any] = {
         "conversation_id": conversation_id,
         "turnwright": __version__,
@@ -49,12 +49,3 @@ async def write_run_folder(
             file.write(content)
         begun.add(name)
     return folder
-
-
-async def _blobs_of(journal: SqliteJournal, facts: list[Recorded]) -> dict[str, bytes]:
-    named = {
-        fact.output_blob.sha256
-        for fact in (each.fact for each in facts)
-        if isinstance(fact, ToolEnded) and fact.output_blob
-    }
-    return {sha256: await journal.blob(sha256) for sha256 in named}

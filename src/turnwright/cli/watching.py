@@ -10,15 +10,19 @@ from turnwright.app.run_folders import write_run_folder
 from turnwright.app.running import Running
 from turnwright.cli import event_loop
 from turnwright.cli.faces import face_of
-from turnwright.cli.output import Output, show
+from turnwright.cli.output import Output, Shown, show
 
 
-async def watched(running: Running, engine: Engine, output: Output, *, diff: bytes | None = None) -> int:
+async def watched(running: Running, engine: Engine, output: Output) -> int:
     """The exit code of the turn (U2)."""
-    with event_loop.stopping(running.stop), face_of(output, engine) as face:
-        shown = await show(running, face)
-    await kept_run_folder(running, engine, diff)
+    shown = await shown_turn(running, engine, output)
+    await kept_run_folder(running, engine)
     return shown.exit_code
+
+
+async def shown_turn(running: Running, engine: Engine, output: Output) -> Shown:
+    with event_loop.stopping(running.stop), face_of(output, engine) as face:
+        return await show(running, face)
 
 
 async def kept_run_folder(running: Running, engine: Engine, diff: bytes | None = None) -> Path | None:

@@ -1,0 +1,54 @@
+"""Reading a journal that somebody else may be writing: no lease, no change."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from turnwright.app.clock import SystemClock
+from turnwright.app.engine import JOURNAL_FOLDER
+from turnwright.config.load import Loaded
+from turnwright.journal.sqlite import SqliteJournal
+from turnwright.schema.errors import InputError
+from turnwright.schema.facts import Recorded, ToolEnded
+from turnwright.schema.ids import CONVERSATION_ID, ConversationId
+
+
+@asynccontextmanager
+async def open_for_reading(loaded: Loaded) -> AsyncIterator[SqliteJournal]:
+    async with await SqliteJournal.open(
+        journal_folder(loaded), clock=SystemClock(), read_only=True, label="reader"
+    ) as journal:
+        yield journal
+
+
+def journal_folder(loaded: Loaded) -> Path:
+    return loaded.folders.data / JOURNAL_FOLDER
+
+
+async def named_conversation(journal: SqliteJournal, name: str) -> ConversationId:
+    """An id, the beginning of one that only one conversation has, or `last`."""
+    if name == "last":
+        newest = await journal.conversations(1)
+        if not newest:
+            raise InputError("There is no conversation yet.", remedy="Start one with turnwright run.")
+        return newest[0].id
+    known = await journal.conversations(10_000) if CONVERSATION_ID.fullmatch(name) is None else []
+    matching = [each.id for each in known if each.id.startswith(name) and len(name) > 2]
+    if len(matching) > 1:
+        raise InputError(f"{name} is the beginning of {len(matching)} conversations.", remedy="Give more of the id.")
+    return matching[0] if matching else name
+
+
+async def facts_of(journal: SqliteJournal, conversation_id: ConversationId) -> list[Recorded]:
+    facts = await journal.since(conversation_id)
+    if not facts:
+        raise InputError(f"There is no conversation {conversation_id}.", remedy="See turnwright sessions.")
+    return facts
+
+
+async def blobs_of(journal: SqliteJournal, facts: Iterable[Recorded]) -> dict[str, bytes]:
+    """The payloads that were set apart, by their hash."""
+    refs = [each.fact.output_blob for each in facts if isinstance(each.fact, ToolEnded) and each.fact.output_blob]
+    return {ref.sha256: await journal.blob(ref.sha256) for ref in refs}

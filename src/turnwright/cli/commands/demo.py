@@ -1,0 +1,68 @@
+"""`turnwright demo`: a whole run in half a minute, with nothing but this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from turnwright.app.demo import TASK, demo_model, make_project, project_diff
+from turnwright.app.engine import open_engine
+from turnwright.app.turns import first_turn
+from turnwright.cli import event_loop
+from turnwright.cli.options import loaded_config
+from turnwright.cli.terminal import Terminal
+from turnwright.cli.watching import kept_run_folder, shown_turn
+from turnwright.schema.facts import Recorded
+from turnwright.views.fold import folded
+from turnwright.views.text import Span, line, safe
+from turnwright.views.timeline import TimelineState, fold_timeline, timeline
+from turnwright.views.trace import trace_lines
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keep", metavar="DIR", help="make the project in this folder (default: a temporary one)")
+    parser.set_defaults(config=None)
+
+
+def run(args: argparse.Namespace) -> int:
+    folder = Path(args.keep).absolute() if args.keep else Path(tempfile.mkdtemp(prefix="turnwright-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    make_project(folder)
+    loaded = loaded_config(args, folder)
+
+    async def main() -> int:
+        async with (
+            open_engine(loaded, label="demo") as engine,
+            engine.session(folder, model=demo_model()) as session,
+            first_turn(session, TASK, workspace=str(folder), model="demo") as running,
+        ):
+            shown = await shown_turn(running, engine, "text")
+            diff = project_diff(folder)
+            run_folder = await kept_run_folder(running, engine, diff.encode())
+            facts = await engine.journal.since(running.conversation_id)
+        _tell(Terminal(sys.stdout), diff, facts, run_folder)
+        return shown.exit_code
+
+    return event_loop.run(main())
+
+
+def _tell(terminal: Terminal, diff: str, facts: list[Recorded], run_folder: Path | None) -> None:
+    conversation_id = facts[0].conversation_id
+    terminal.lines([line(), line(Span("What changed", "heading"))])
+    for each in diff.splitlines():
+        style = "good" if each.startswith("+") else "bad" if each.startswith("-") else "plain"
+        terminal.lines([line(Span(safe(each), style))])  # type: ignore[arg-type]
+    terminal.lines([line(), line(Span("Where the time went", "heading"))])
+    terminal.lines(trace_lines(timeline(folded(fold_timeline, TimelineState(), facts)), terminal.columns))
+    terminal.lines(
+        [
+            line(),
+            line(Span("Go on from here", "heading")),
+            line(f"  read it      turnwright show {conversation_id}"),
+            line(f"  trace it     turnwright trace {conversation_id}"),
+            line(f"  after a kill turnwright resume {conversation_id} --continue"),
+            line(f"  run folder   {run_folder or 'not written'}"),
+        ]
+    )

@@ -1,0 +1,41 @@
+"""`turnwright sessions`: what conversations there are."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+import msgspec
+
+from turnwright.app.reading import open_for_reading
+from turnwright.cli.given import workspace_of
+from turnwright.cli.options import add_config_options, add_json_option, loaded_config
+from turnwright.cli.terminal import Terminal
+from turnwright.views.fold import folded
+from turnwright.views.sessions import Session, fold_session, session_lines
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--limit", metavar="N", type=int, default=20, help="the newest so many (default: 20)")
+    add_config_options(parser)
+    add_json_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    loaded = loaded_config(args, workspace_of(args.cwd))
+
+    async def main() -> int:
+        async with open_for_reading(loaded) as journal:
+            listed = await journal.conversations(args.limit)
+            found = [folded(fold_session, Session(), await journal.since(each.id)) for each in listed]
+            held = frozenset(each.id for each in listed if each.held_by is not None)
+        if args.json:
+            for session in found:
+                sys.stdout.buffer.write(msgspec.json.encode(session) + b"\n")
+            return 0
+        terminal = Terminal(sys.stdout)
+        terminal.lines(session_lines(found, held, terminal.columns))
+        return 0
+
+    return asyncio.run(main())
