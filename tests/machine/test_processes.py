@@ -168,7 +168,7 @@ async def test_what_descendants_write_soon_after_is_read(machine: LocalMachine) 
     finished = await run(machine, bash("(sleep 0.3; echo late) & echo early"))
     assert summary(finished) == ("exited", 0, b"early\nlate\n", b"")
     assert finished.left_behind == 0
-    assert finished.duration_s < 1.5
+    assert finished.duration_s < 1.9, "waited for the drain's limit, though nobody was left to write"
 
 
 async def test_output_is_whole_when_the_leader_is_quick(machine: LocalMachine) -> None:

@@ -21,6 +21,8 @@ from turnwright.machine.warden import WARDEN_REPORT
 from turnwright.schema.errors import MachineError
 
 DRAIN_S = 2.0
+LINGER_S = 0.05
+"""The same when nobody can write any more: long enough for those that are just exiting."""
 GRACE_S = 0.2
 """Between asking processes to end and killing them."""
 GIVE_UP_S = 0.8
@@ -108,7 +110,8 @@ class LocalProcess:
     def _read(self, output: _Output) -> None:
         output.read()
         if self._draining and self._all_read():
-            self._kill_rest()
+            self._cancel_timers()
+            self._later(LINGER_S, self._kill_rest)
 
     def _all_read(self) -> bool:
         return all(output.fd is None for output in self._outputs)
@@ -141,10 +144,7 @@ class LocalProcess:
             return  # being killed already, or done: the warden's last report follows by itself
         self._cancel_timers()
         self._draining = True
-        if self._all_read():
-            self._kill_rest()
-        else:
-            self._later(DRAIN_S, self._kill_rest)
+        self._later(LINGER_S if self._all_read() else DRAIN_S, self._kill_rest)
 
     def _begin_to_stop(self, how: How) -> None:
         if self.finished is not None or self._how != "exited":
