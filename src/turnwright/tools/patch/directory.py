@@ -164,6 +164,9 @@ class Workshop:
             fd = switch.folder_fd
             if switch.kept is not None:
                 os.rename(switch.kept, switch.name, src_dir_fd=fd, dst_dir_fd=fd)
+                with contextlib.suppress(FileNotFoundError):
+                    # Still there where both were names of one file: then the rename does nothing.
+                    os.unlink(switch.kept, dir_fd=fd)
                 switch.kept = None
             elif switch.done:
                 os.unlink(switch.name, dir_fd=fd)
