@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from turnwright.app.engine import Engine, nobody_answers
 from turnwright.cli.output import Face, JsonFace, Output, StreamFace
 from turnwright.kernel.ports import Ask
+
+if TYPE_CHECKING:
+    from turnwright.cli.terminal import Terminal
 
 
 @contextmanager
@@ -38,21 +42,22 @@ def _face(output: Output, engine: Engine) -> Face:
             from turnwright.cli.text_face import TextFace
 
             level = engine.loaded.settings.logging.level
-            return TextFace(Terminal(sys.stdout), Terminal(sys.stderr), level=level, monotonic=engine.clock.monotonic)
+            return TextFace(Terminal(sys.stdout), _stderr(), level=level, monotonic=engine.clock.monotonic)
 
 
 def ask_of(args: argparse.Namespace) -> Ask:
     """The person at the terminal; nobody where there is none, or where `--no-input` says so."""
     there = sys.stdin.isatty() and sys.stderr.isatty()
-    return _ask_terminal if there and not args.no_input and args.output == "text" else nobody_answers
+    if not there or args.no_input or args.output != "text":
+        return nobody_answers
+    from turnwright.cli.asking import Asker
+
+    return Asker(_stderr(), sys.stdin.fileno())
 
 
-async def _ask_terminal(question: str, choices: Sequence[str]) -> str | None:
-    """An empty line or the end of input is no answer."""
-    from turnwright.views.text import safe
+@cache
+def _stderr() -> Terminal:
+    """One for the face and for questions: the status line must not run over an answer that is being typed."""
+    from turnwright.cli.terminal import Terminal
 
-    listed = f" [{' / '.join(choices)}]" if choices else ""
-    sys.stderr.write(f"\n? {safe(question)}{safe(listed)}\n> ")
-    sys.stderr.flush()
-    line = await asyncio.to_thread(sys.stdin.readline)
-    return line.strip() or None
+    return Terminal(sys.stderr)

@@ -42,7 +42,11 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_conversation(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("conversation", metavar="ID", help="as `turnwright sessions` lists it")
+    parser.add_argument("conversation", metavar="ID", help="as sessions lists it, the beginning of it, or last")
+
+
+def add_point(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("conversation", metavar="ID[:SEQ]", help="a conversation, or its beginning up to a fact")
 
 
 def loaded_config(args: argparse.Namespace, workspace: Path) -> Loaded:

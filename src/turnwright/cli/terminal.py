@@ -40,6 +40,8 @@ class Terminal:
         """Whether the status line can be shown at all."""
         self._color = self.is_tty and display.color
         self._status = False
+        self.held = False
+        """Somebody is typing: no status line until that is over."""
 
     @property
     def columns(self) -> int:
@@ -67,7 +69,7 @@ class Terminal:
 
     def status(self, text: str) -> None:
         """Replaces the last line until something else is written."""
-        if self.rewrites:
+        if self.rewrites and not self.held:
             self._stream.write(f"\r\x1b[2K{self._styled(clip(text, self.columns - 1), 'dim')}")
             self._stream.flush()
             self._status = True

@@ -25,6 +25,14 @@ class Folders(msgspec.Struct, frozen=True, kw_only=True):
     def user_config(self) -> Path:
         return self.config / "config.yaml"
 
+    @property
+    def journal(self) -> Path:
+        return self.data / "journal"
+
+    @property
+    def runs(self) -> Path:
+        return self.data / "runs"
+
 
 def folders_of(environ: Mapping[str, str]) -> Folders:
     if home := environ.get("TURNWRIGHT_HOME"):

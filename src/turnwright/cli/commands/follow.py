@@ -14,6 +14,7 @@ from turnwright.cli.options import add_config_options, add_conversation, add_jso
 from turnwright.cli.output import Face, StreamFace
 from turnwright.cli.terminal import Terminal
 from turnwright.cli.text_face import TextFace
+from turnwright.cli.wording import Level
 from turnwright.schema.facts import TurnEnded
 
 
@@ -48,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(main())
 
 
-def _text_face(level: str) -> Face:
-    return TextFace(Terminal(sys.stdout), Terminal(sys.stderr), level=level, monotonic=SystemClock().monotonic)  # type: ignore[arg-type]
+def _text_face(level: Level) -> Face:
+    return TextFace(Terminal(sys.stdout), Terminal(sys.stderr), level=level, monotonic=SystemClock().monotonic)

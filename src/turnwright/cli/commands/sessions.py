@@ -8,10 +8,11 @@ import sys
 
 import msgspec
 
-from turnwright.app.reading import open_for_reading
+from turnwright.app.reading import journal_folder, open_for_reading
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_json_option, loaded_config
 from turnwright.cli.terminal import Terminal
+from turnwright.schema.ids import ConversationId
 from turnwright.views.fold import folded
 from turnwright.views.sessions import Session, fold_session, session_lines
 
@@ -26,16 +27,22 @@ def run(args: argparse.Namespace) -> int:
     loaded = loaded_config(args, workspace_of(args.cwd))
 
     async def main() -> int:
+        if not journal_folder(loaded).exists():
+            return _tell([], frozenset(), as_json=args.json)
         async with open_for_reading(loaded) as journal:
             listed = await journal.conversations(args.limit)
             found = [folded(fold_session, Session(), await journal.since(each.id)) for each in listed]
             held = frozenset(each.id for each in listed if each.held_by is not None)
-        if args.json:
-            for session in found:
-                sys.stdout.buffer.write(msgspec.json.encode(session) + b"\n")
-            return 0
-        terminal = Terminal(sys.stdout)
-        terminal.lines(session_lines(found, held, terminal.columns))
-        return 0
+        return _tell(found, held, as_json=args.json)
 
     return asyncio.run(main())
+
+
+def _tell(found: list[Session], held: frozenset[ConversationId], *, as_json: bool) -> int:
+    if as_json:
+        for session in found:
+            sys.stdout.buffer.write(msgspec.json.encode(session) + b"\n")
+        return 0
+    terminal = Terminal(sys.stdout)
+    terminal.lines(session_lines(found, held, terminal.columns))
+    return 0

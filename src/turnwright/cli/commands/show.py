@@ -6,9 +6,10 @@ import argparse
 import asyncio
 import sys
 
-from turnwright.app.reading import blobs_of, facts_of, named_conversation, open_for_reading
+from turnwright.app.reading import blobs_of, open_for_reading
 from turnwright.cli.given import workspace_of
-from turnwright.cli.options import add_config_options, add_conversation, add_json_option, loaded_config
+from turnwright.cli.options import add_config_options, add_json_option, add_point, loaded_config
+from turnwright.cli.points import facts_to, point_named
 from turnwright.cli.terminal import Terminal
 from turnwright.schema.facts import encode_line
 from turnwright.views.fold import folded
@@ -18,7 +19,7 @@ from turnwright.views.wording import EVERYTHING, SHORTENED
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    add_conversation(parser)
+    add_point(parser)
     parser.add_argument("--full", action="store_true", help="nothing shortened, reasoning included")
     add_config_options(parser)
     add_json_option(parser)
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def main() -> int:
         async with open_for_reading(loaded) as journal:
-            facts = await facts_of(journal, await named_conversation(journal, args.conversation))
+            facts = await facts_to(journal, point_named(args.conversation))
             blobs = await blobs_of(journal, facts)
         if args.json:
             for recorded in facts:

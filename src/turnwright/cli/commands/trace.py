@@ -6,9 +6,10 @@ import argparse
 import asyncio
 import sys
 
-from turnwright.app.reading import facts_of, named_conversation, open_for_reading
+from turnwright.app.reading import open_for_reading
 from turnwright.cli.given import workspace_of
-from turnwright.cli.options import add_config_options, add_conversation, add_json_option, loaded_config
+from turnwright.cli.options import add_config_options, add_json_option, add_point, loaded_config
+from turnwright.cli.points import facts_to, point_named
 from turnwright.cli.terminal import Terminal
 from turnwright.views.fold import folded
 from turnwright.views.timeline import TimelineState, encode_timeline, fold_timeline, timeline
@@ -16,7 +17,7 @@ from turnwright.views.trace import trace_lines
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    add_conversation(parser)
+    add_point(parser)
     add_config_options(parser)
     add_json_option(parser)
 
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def main() -> int:
         async with open_for_reading(loaded) as journal:
-            facts = await facts_of(journal, await named_conversation(journal, args.conversation))
+            facts = await facts_to(journal, point_named(args.conversation))
         whole = timeline(folded(fold_timeline, TimelineState(), facts))
         if args.json:
             sys.stdout.buffer.write(encode_timeline(whole) + b"\n")

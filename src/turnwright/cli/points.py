@@ -1,0 +1,35 @@
+"""A conversation, or a point in one, as users write it: `ID`, the beginning of one, `last`, each with `:SEQ`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnwright.app.reading import facts_of, named_conversation
+from turnwright.journal.sqlite import SqliteJournal
+from turnwright.schema.errors import InputError
+from turnwright.schema.facts import Recorded
+from turnwright.schema.ids import Seq
+
+
+class Point(msgspec.Struct, frozen=True):
+    name: str
+    """As it was given."""
+    seq: Seq | None = None
+    """The last fact that counts; None is all of them."""
+
+
+def point_named(text: str) -> Point:
+    name, colon, seq = text.partition(":")
+    if colon and not (seq.isascii() and seq.isdecimal() and 0 < int(seq) < 2**63):
+        raise InputError(f"{text!r} is not a point in a conversation.", remedy="Write ID:SEQ, with SEQ from 1.")
+    return Point(name, int(seq) if colon else None)
+
+
+async def facts_to(journal: SqliteJournal, point: Point) -> list[Recorded]:
+    """Everything up to it."""
+    facts = await facts_of(journal, await named_conversation(journal, point.name))
+    if point.seq is None:
+        return facts
+    if facts[-1].seq < point.seq:
+        raise InputError(f"{point.name} has no fact {point.seq}.", remedy=f"Its last one is {facts[-1].seq}.")
+    return [recorded for recorded in facts if recorded.seq <= point.seq]
