@@ -1,0 +1,229 @@
+"""Hosts as data: where they are, how they want the key, what they speak and what they do differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from turnwright.providers.codec import Dialect, Quirks
+from turnwright.providers.dialects import DIALECTS
+from turnwright.providers.endpoint import AuthStyle, Endpoint, check_endpoint
+from turnwright.schema.errors import ConfigError
+from turnwright.schema.settings import Provider
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a host can do at all; its models may do less. None is unknown."""
+
+    streaming: bool | None = True
+    tools: bool | None = True
+    images: bool | None = None
+    reasoning: bool | None = None
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A host. `base_url` empty: it has no address of its own, and one must be configured."""
+
+    name: str
+    dialect: Dialect = "openai-chat"
+    base_url: str = ""
+    auth: AuthStyle = "bearer"
+    key_env: tuple[str, ...] = ()
+    """The variables that hold its key, in order of preference."""
+    key_optional: bool = False
+    """It answers without a key (servers on one's own machine)."""
+    query: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    quirks: Quirks = Quirks()
+    capabilities: Capabilities = Capabilities()
+
+
+def _local(name: str, port: int) -> Profile:
+    return Profile(
+        name=name,
+        base_url=f"http://localhost:{port}/v1",
+        key_optional=True,
+        quirks=Quirks(runtime_role="user"),  # chat templates refuse a system message that is not the first
+        capabilities=Capabilities(tools=None),
+    )
+
+
+_PROFILES = (
+    Profile(
+        name="openai",
+        base_url="https://api.openai.com/v1",
+        key_env=("OPENAI_API_KEY",),
+        quirks=Quirks(system_role="developer", runtime_role="developer", max_tokens_key="max_completion_tokens"),
+        capabilities=Capabilities(images=True, reasoning=True),
+    ),
+    Profile(
+        name="anthropic",
+        dialect="anthropic",
+        base_url="https://api.anthropic.com/v1",
+        auth="x-api-key",
+        key_env=("ANTHROPIC_API_KEY",),
+        quirks=Quirks(runtime_role="user", reasoning_replay="always", tool_images=True),
+        capabilities=Capabilities(images=True, reasoning=True),
+    ),
+    Profile(
+        name="gemini",
+        dialect="gemini",
+        base_url="https://generativelanguage.googleapis.com/v1beta",
+        auth="x-goog-api-key",
+        key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        quirks=Quirks(runtime_role="user"),
+        capabilities=Capabilities(images=True, reasoning=True),
+    ),
+    Profile(
+        name="openrouter",
+        base_url="https://openrouter.ai/api/v1",
+        key_env=("OPENROUTER_API_KEY",),
+        # Behind it stands any host, so only what all of them accept; the cost comes only when asked for.
+        quirks=Quirks(
+            runtime_role="user",
+            reasoning_field="reasoning_details",
+            reasoning_replay="with_calls",
+            extra_body={"usage": {"include": True}},
+        ),
+        capabilities=Capabilities(images=True, reasoning=True),
+    ),
+    Profile(
+        name="deepseek",
+        base_url="https://api.deepseek.com",
+        key_env=("DEEPSEEK_API_KEY",),
+        quirks=Quirks(reasoning_replay="with_calls"),
+        capabilities=Capabilities(images=False, reasoning=True),
+    ),
+    Profile(
+        name="groq",
+        base_url="https://api.groq.com/openai/v1",
+        key_env=("GROQ_API_KEY",),
+        quirks=Quirks(max_tokens_key="max_completion_tokens", reasoning_field="reasoning"),
+        capabilities=Capabilities(reasoning=True),
+    ),
+    Profile(
+        name="xai",
+        base_url="https://api.x.ai/v1",
+        key_env=("XAI_API_KEY",),
+        quirks=Quirks(max_tokens_key="max_completion_tokens"),
+        capabilities=Capabilities(images=True, reasoning=True),
+    ),
+    Profile(
+        name="mistral",
+        base_url="https://api.mistral.ai/v1",
+        key_env=("MISTRAL_API_KEY",),
+        # It refuses fields that it does not know, and reports usage unasked.
+        quirks=Quirks(runtime_role="user", include_usage=False),
+        capabilities=Capabilities(images=True, reasoning=True),
+    ),
+    Profile(
+        name="together",
+        base_url="https://api.together.xyz/v1",
+        key_env=("TOGETHER_API_KEY",),
+        quirks=Quirks(runtime_role="user"),
+    ),
+    Profile(
+        name="fireworks",
+        base_url="https://api.fireworks.ai/inference/v1",
+        key_env=("FIREWORKS_API_KEY",),
+        quirks=Quirks(runtime_role="user"),
+    ),
+    Profile(
+        name="azure",
+        auth="api-key",
+        key_env=("AZURE_OPENAI_API_KEY",),
+        quirks=Quirks(system_role="developer", runtime_role="developer", max_tokens_key="max_completion_tokens"),
+        capabilities=Capabilities(images=True, reasoning=True),
+    ),
+    Profile(
+        name="ollama",
+        dialect="ollama",
+        base_url="http://localhost:11434",
+        auth="bearer",
+        key_optional=True,
+        capabilities=Capabilities(tools=None),
+    ),
+    _local("llamacpp", 8080),
+    _local("vllm", 8000),
+    _local("lmstudio", 1234),
+)
+
+PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _PROFILES}
+
+_ADDRESS_HINTS = {"azure": "https://RESOURCE.openai.azure.com/openai/v1"}
+
+
+def profile_of(provider: str, settings: Provider | None = None) -> Profile:
+    """The host that a provider's name and its section in the configuration mean, or a ConfigError.
+
+    A provider of no known name is a plain host of its dialect; then it must say where it is.
+    """
+    settings = settings or Provider()
+    where = f"providers.{provider}"
+    if settings.profile and settings.profile not in PROFILES:
+        raise ConfigError(
+            f"{where}.profile: no profile {settings.profile!r}.", remedy=_known(settings.profile, PROFILES)
+        )
+    base = PROFILES.get(settings.profile or provider)
+    if base is None and not settings.base_url:
+        raise ConfigError(
+            f"No provider {provider!r} is known.",
+            remedy=f"Set {where}.base_url for a host of your own. {_known(provider, PROFILES)}",
+        )
+    base = base or Profile(name=provider, key_optional=True, capabilities=Capabilities(tools=None))
+    profile = msgspec.structs.replace(
+        base,
+        name=provider,
+        dialect=_dialect(settings.dialect, where) if settings.dialect else base.dialect,
+        base_url=settings.base_url or base.base_url,
+        key_env=(settings.api_key_env,) if settings.api_key_env else base.key_env,
+        key_optional=base.key_optional and not settings.api_key_env,
+        headers=(*base.headers, *settings.headers.items()),
+    )
+    if not profile.base_url:
+        hint = _ADDRESS_HINTS.get(base.name, "https://host/v1")
+        raise ConfigError(f"{where} has no address.", remedy=f"Set {where}.base_url, e.g. {hint}.")
+    if profile.dialect != base.dialect:
+        # Another dialect on the same host: quirks and the way to take the key were those of the first.
+        home = _HOMES[profile.dialect]
+        profile = msgspec.structs.replace(profile, quirks=home.quirks, auth=home.auth)
+    return profile
+
+
+_HOMES: Mapping[Dialect, Profile] = {
+    "openai-chat": Profile(name="openai-chat"),
+    "openai-responses": PROFILES["openai"],
+    "anthropic": PROFILES["anthropic"],
+    "gemini": PROFILES["gemini"],
+    "ollama": PROFILES["ollama"],
+}
+"""Whose ways a host has that only says which dialect it speaks."""
+
+
+def endpoint_of(profile: Profile, key: str = "") -> Endpoint:
+    """The checked endpoint of a host. Whether a key is needed was decided by whoever looked for it."""
+    endpoint = Endpoint(
+        base_url=profile.base_url,
+        auth=profile.auth,
+        key=key,
+        headers=profile.headers,
+        query=profile.query,
+        quirks=profile.quirks,
+    )
+    return check_endpoint(endpoint, f"providers.{profile.name}")
+
+
+def _dialect(name: str, where: str) -> Dialect:
+    for dialect in DIALECTS:
+        if dialect == name:
+            return dialect
+    raise ConfigError(f"{where}.dialect: no dialect {name!r}.", remedy=_known(name, dict.fromkeys(DIALECTS)))
+
+
+def _known(name: str, known: Mapping[str, object]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, 1)
+    meant = f"Did you mean {close[0]}? " if close else ""
+    return f"{meant}Known are: {', '.join(known)}."
