@@ -1,0 +1,208 @@
+"""A journal that is gone with its process. Same rules, no disk: for tests and for runs that ask for no trace."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+
+import msgspec
+
+from turnwright.journal import leases
+from turnwright.journal.processes import myself
+from turnwright.journal.records import (
+    LEASE_MS,
+    ConversationSummary,
+    Damaged,
+    Holder,
+    Lease,
+    Report,
+    WallClock,
+)
+from turnwright.journal.rows import entry
+from turnwright.journal.summaries import summary
+from turnwright.schema.errors import JournalDamaged
+from turnwright.schema.facts import (
+    ContextCompacted,
+    ConversationOpened,
+    Fact,
+    Recorded,
+    TurnEnded,
+    TurnStarted,
+    decode_body,
+)
+from turnwright.schema.ids import ConversationId, Seq
+
+_NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
+
+
+class _Conversation:
+    def __init__(self) -> None:
+        self.facts: list[Recorded] = []
+        self.generation = 0
+        self.holder: Holder | None = None
+        self.expires_at = 0
+
+
+class Memory:
+    """What several journals share, as processes share a database."""
+
+    def __init__(self) -> None:
+        self.conversations: dict[ConversationId, _Conversation] = {}
+        """Those that were written last come last."""
+        self.blobs: dict[str, bytes] = {}
+        self.bells: set[asyncio.Event] = set()
+
+    def wake(self) -> None:
+        for bell in self.bells:
+            bell.set()
+
+
+class MemoryJournal:
+    def __init__(self, *, clock: WallClock, memory: Memory | None = None, label: str = "") -> None:
+        self._clock = clock
+        self._memory = memory or Memory()
+        self._me = myself(label)
+        self._leases: set[Lease] = set()
+        self._closed = False
+
+    async def __aenter__(self) -> MemoryJournal:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        for lease in list(self._leases):
+            await lease.release()
+        self._closed = True
+        self._memory.wake()
+
+    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Lease:
+        known = self._memory.conversations.get(conversation_id)
+        if not create and not (known and known.facts):
+            raise leases.no_conversation(conversation_id)
+        conversation = self._memory.conversations.setdefault(conversation_id, _Conversation())
+        now_ms = self._clock.wall_ms()
+        if conversation.holder is not None and conversation.expires_at > now_ms:
+            raise leases.held_by(conversation_id, conversation.holder)
+        conversation.generation += 1
+        conversation.holder = msgspec.structs.replace(self._me, since_ms=now_ms)
+        conversation.expires_at = now_ms + LEASE_MS
+        lease = Lease(conversation_id, conversation.generation, len(conversation.facts), self._give_back)
+        self._leases.add(lease)
+        return lease
+
+    async def _give_back(self, lease: Lease) -> None:
+        self._leases.discard(lease)
+        conversation = self._memory.conversations[lease.conversation_id]
+        if conversation.generation == lease.generation:
+            conversation.holder = None
+
+    async def append(
+        self, lease: Lease, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = _NO_BLOBS
+    ) -> Sequence[Seq]:
+        assert not self._closed, "the journal was closed"
+        assert not lease.released, "the lease was given back"
+        assert facts, "an append without facts"
+        name = lease.conversation_id
+        conversation = self._memory.conversations[name]
+        if conversation.generation != lease.generation:
+            assert conversation.holder is not None, "a lease that was taken over has a holder"
+            raise leases.held_by(name, conversation.holder)
+        conversation.expires_at = self._clock.wall_ms() + LEASE_MS
+        for sha256, data in blobs.items():
+            assert hashlib.sha256(data).hexdigest() == sha256, f"a payload under the wrong name {sha256}"
+        self._memory.blobs.update(blobs)
+        first = len(conversation.facts) + 1
+        for seq, (at, fact) in enumerate(facts, first):
+            body = entry(at, fact).body
+            recorded = Recorded(conversation_id=name, seq=seq, at=at, fact=decode_body(body), body=body)
+            conversation.facts.append(recorded)
+        lease.last_seq = len(conversation.facts)
+        self._memory.conversations[name] = self._memory.conversations.pop(name)
+        self._memory.wake()
+        return range(first, lease.last_seq + 1)
+
+    async def since(self, conversation_id: ConversationId, seq: Seq = 0, limit: int | None = None) -> list[Recorded]:
+        return self._facts(conversation_id)[seq : None if limit is None else seq + limit]
+
+    async def before(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Recorded]:
+        return self._facts(conversation_id)[: max(seq - 1, 0)][-limit:]
+
+    async def tail(self, conversation_id: ConversationId, limit: int) -> list[Recorded]:
+        return self._facts(conversation_id)[-limit:]
+
+    async def opening(self, conversation_id: ConversationId) -> list[Recorded]:
+        facts = self._facts(conversation_id)
+        for recorded in reversed(facts):
+            match recorded.fact:
+                case ContextCompacted(through_seq=through) if 0 < through < recorded.seq:
+                    return facts[:1] + facts[max(through, 1) :]
+                case _:
+                    continue
+        return list(facts)
+
+    async def follow(self, conversation_id: ConversationId, since: Seq = 0) -> AsyncIterator[Recorded]:
+        bell = asyncio.Event()
+        self._memory.bells.add(bell)
+        try:
+            while not self._closed:
+                bell.clear()
+                for recorded in self._facts(conversation_id)[since:]:
+                    yield recorded
+                    since = recorded.seq
+                if len(self._facts(conversation_id)) == since:
+                    await bell.wait()
+        finally:
+            self._memory.bells.discard(bell)
+
+    async def blob(self, sha256: str) -> bytes:
+        try:
+            return self._memory.blobs[sha256]
+        except KeyError:
+            raise JournalDamaged(f"The payload {sha256} is missing from the journal.") from None
+
+    async def conversations(self, limit: int = 50) -> list[ConversationSummary]:
+        now_ms = self._clock.wall_ms()
+        written = [item for item in reversed(self._memory.conversations.items()) if item[1].facts]
+        return [_summary(name, conversation, now_ms) for name, conversation in written[:limit]]
+
+    def damaged(self, conversation_id: ConversationId) -> list[Damaged]:
+        """Memory does not rot."""
+        return []
+
+    async def verify(self) -> Report:
+        conversations = self._memory.conversations.values()
+        return Report(
+            folder="",
+            conversations=sum(bool(conversation.facts) for conversation in conversations),
+            facts=sum(len(conversation.facts) for conversation in conversations),
+            blobs=len(self._memory.blobs),
+        )
+
+    def _facts(self, conversation_id: ConversationId) -> list[Recorded]:
+        try:
+            return self._memory.conversations[conversation_id].facts
+        except KeyError:
+            raise leases.no_conversation(conversation_id) from None
+
+
+def _summary(name: ConversationId, conversation: _Conversation, now_ms: int) -> ConversationSummary:
+    def first(kind: type[Fact], facts: Iterable[Recorded]) -> Recorded | None:
+        return next((recorded for recorded in facts if isinstance(recorded.fact, kind)), None)
+
+    facts = conversation.facts
+    return summary(
+        name,
+        opened=first(ConversationOpened, facts),
+        first_turn=first(TurnStarted, facts),
+        last_turn=first(TurnStarted, reversed(facts)),
+        last_end=first(TurnEnded, reversed(facts)),
+        last_seq=facts[-1].seq,
+        last_at=facts[-1].at,
+        held_by=conversation.holder if conversation.expires_at > now_ms else None,
+    )

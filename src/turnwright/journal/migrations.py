@@ -1,0 +1,85 @@
+"""The schema, one step after another. Released steps are never edited: a change is a new one."""
+
+from __future__ import annotations
+
+import apsw
+
+APPLICATION_ID = 0x74776A6C
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE schema_versions (
+        version INTEGER PRIMARY KEY,
+        applied_at INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE conversations (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE
+    ) STRICT;
+    CREATE TABLE facts (
+        position INTEGER PRIMARY KEY,
+        conversation INTEGER NOT NULL REFERENCES conversations (number),
+        seq INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        schema_version INTEGER NOT NULL,
+        landmark INTEGER,
+        link BLOB NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX facts_by_seq ON facts (conversation, seq);
+    CREATE INDEX landmarks ON facts (conversation, landmark, seq) WHERE landmark IS NOT NULL;
+    CREATE TABLE blobs (
+        number INTEGER PRIMARY KEY,
+        sha256 BLOB NOT NULL UNIQUE,
+        size_bytes INTEGER NOT NULL,
+        compressed INTEGER NOT NULL,
+        data BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE leases (
+        conversation INTEGER PRIMARY KEY REFERENCES conversations (number),
+        generation INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL,
+        since_ms INTEGER NOT NULL,
+        pid INTEGER NOT NULL,
+        host TEXT NOT NULL,
+        start_time TEXT NOT NULL,
+        label TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE tally (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        changes INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO tally VALUES (1, 0);
+    CREATE TABLE losses (
+        number INTEGER PRIMARY KEY,
+        found_at INTEGER NOT NULL,
+        what TEXT NOT NULL
+    ) STRICT;
+    """,
+)
+"""`facts.position` counts every fact and `tally.changes` every other change: held against the mark, they show a cut
+tail. `losses` remembers what was found cut, for later writes would hide it."""
+
+LATEST = len(MIGRATIONS)
+
+
+def version_of(connection: apsw.Connection) -> int:
+    if not connection.table_exists("main", "schema_versions"):
+        return 0
+    found = connection.execute("SELECT max(version) FROM schema_versions").get
+    return int(found or 0)
+
+
+def migrate(connection: apsw.Connection, now_ms: int) -> None:
+    """Bring an older schema forward, all steps or none."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done it while this one waited.
+        for version in range(version_of(connection) + 1, LATEST + 1):
+            connection.execute(MIGRATIONS[version - 1])
+            connection.execute("INSERT INTO schema_versions VALUES (?, ?)", (version, now_ms))
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,205 @@
+"""Reads, on a connection of their own. A damaged record costs that record."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import apsw
+import msgspec
+
+from turnwright.journal import leases
+from turnwright.journal.database import explained, open_reader
+from turnwright.journal.records import ConversationSummary, Damaged
+from turnwright.journal.rows import COMPACTED, OPENED, TURN_ENDED, TURN_STARTED, Row, fault_in, read_row
+from turnwright.journal.summaries import summary
+from turnwright.schema.errors import JournalDamaged
+from turnwright.schema.facts import ContextCompacted, Recorded
+from turnwright.schema.ids import ConversationId, Seq
+
+Read: TypeAlias = Recorded | Damaged
+
+_COLUMNS = "seq, at, schema_version, landmark, body, link"
+_AFTER = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?"
+_BEFORE = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+_AT_POSITION = f"SELECT {_COLUMNS} FROM facts WHERE position = ? AND conversation = ?"
+_LANDMARKS = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND landmark = ? ORDER BY seq"
+_CONVERSATIONS = """
+    SELECT conversations.number, id, seq, at FROM conversations
+    JOIN facts ON conversation = number
+        AND seq = (SELECT max(seq) FROM facts WHERE conversation = conversations.number)
+    ORDER BY position DESC LIMIT ?
+"""
+
+
+class Reader:
+    """Blocking; used by one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opened: apsw.Connection | None = None
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    @property
+    def _connection(self) -> apsw.Connection:
+        if self._opened is None:
+            self._opened = open_reader(self._path)
+        return self._opened
+
+    def check(self) -> None:
+        """Raises where it cannot be read at all."""
+        _ = self._connection
+
+    def since(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Read]:
+        number = self._number(conversation_id)
+        try:
+            rows = self._rows(_AFTER, number, seq, limit)
+        except (apsw.CorruptError, apsw.IOError):
+            rows = [row for row in self._salvaged(number, conversation_id) if row.seq > seq][:limit]
+        return _judged(conversation_id, rows, seq + 1)
+
+    def before(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Read]:
+        number = self._number(conversation_id)
+        try:
+            rows = self._rows(_BEFORE, number, seq, limit)[::-1]
+        except (apsw.CorruptError, apsw.IOError):
+            rows = [row for row in self._salvaged(number, conversation_id) if row.seq < seq][-limit:]
+        return _judged(conversation_id, rows, rows[0].seq if rows else seq)
+
+    def opening(self, conversation_id: ConversationId) -> tuple[list[Read], Seq]:
+        """What stands before the cut, and the seq after which everything is needed."""
+        number = self._number(conversation_id)
+        try:
+            compactions = self._landmarks(number, COMPACTED, "DESC", 3)
+        except (apsw.CorruptError, apsw.IOError):
+            compactions = []
+        for row in compactions:
+            match read_row(conversation_id, row):
+                case Recorded(fact=ContextCompacted(through_seq=through)) if 0 < through < row.seq:
+                    return self.since(conversation_id, 0, 1), through
+        return [], 0
+
+    def blob(self, sha256: str) -> bytes:
+        with explained(self._path):
+            row = self._connection.execute(
+                "SELECT compressed, data FROM blobs WHERE sha256 = ?", (bytes.fromhex(sha256),)
+            ).get
+        if row is None:
+            raise _bad_blob(self._path, sha256, "is missing from")
+        data = unpacked(*row)
+        if data is None or hashlib.sha256(data).hexdigest() != sha256:
+            raise _bad_blob(self._path, sha256, "is damaged in")
+        return data
+
+    def conversations(self, limit: int, now_ms: int, host: str) -> list[ConversationSummary]:
+        with explained(self._path):
+            found: list[Any] = self._connection.execute(_CONVERSATIONS, (limit,)).fetchall()
+            return [
+                self._summary(number, conversation_id, last_seq, last_at, now_ms, host)
+                for number, conversation_id, last_seq, last_at in found
+            ]
+
+    def _summary(
+        self, number: int, conversation_id: ConversationId, last_seq: Seq, last_at: int, now_ms: int, host: str
+    ) -> ConversationSummary:
+        def landmark(kind: int, order: str = "ASC") -> Recorded | None:
+            rows = self._landmarks(number, kind, order, 1)
+            read = read_row(conversation_id, rows[0]) if rows else None
+            return read if isinstance(read, Recorded) else None
+
+        return summary(
+            conversation_id,
+            opened=landmark(OPENED),
+            first_turn=landmark(TURN_STARTED),
+            last_turn=landmark(TURN_STARTED, "DESC"),
+            last_end=landmark(TURN_ENDED, "DESC"),
+            last_seq=last_seq,
+            last_at=last_at,
+            held_by=leases.holder_of(self._connection, number, now_ms, host),
+        )
+
+    def _number(self, conversation_id: ConversationId) -> int:
+        with explained(self._path):
+            found = self._connection.execute("SELECT number FROM conversations WHERE id = ?", (conversation_id,)).get
+        if found is None:
+            raise leases.no_conversation(conversation_id)
+        return int(found)
+
+    def _rows(self, query: str, *values: int) -> list[Row]:
+        return [Row(*row) for row in self._connection.execute(query, values)]
+
+    def _landmarks(self, number: int, kind: int, order: str, limit: int) -> list[Row]:
+        return self._rows(f"{_LANDMARKS} {order} LIMIT {limit}", number, kind)
+
+    def _salvaged(self, number: int, conversation_id: ConversationId) -> list[Row]:
+        """Every sound row that can still be reached, one by one and without an index."""
+        execute = self._connection.execute
+        rows: list[Row] = []
+        # With this check on, one bad cell makes its whole page unreadable.
+        execute("PRAGMA cell_size_check=OFF").fetchall()
+        try:
+            for position in range(1, self._last_position() + 1):
+                try:
+                    rows += (Row(*row) for row in execute(_AT_POSITION, (position, number)))
+                except (apsw.CorruptError, apsw.IOError):
+                    continue  # Found missing by whoever counts the rows.
+        finally:
+            execute("PRAGMA cell_size_check=ON").fetchall()
+        return sorted(row for row in rows if not fault_in(conversation_id, row))
+
+    def _last_position(self) -> int:
+        for order in ("facts NOT INDEXED", "facts INDEXED BY facts_by_seq"):
+            try:
+                return int(self._connection.execute(f"SELECT max(position) FROM {order}").get or 0)
+            except (apsw.CorruptError, apsw.IOError):
+                continue
+        raise JournalDamaged(
+            f"The journal {self._path} cannot be read to its end.", remedy="Restore it from a backup if you have one."
+        )
+
+
+def _judged(conversation_id: ConversationId, rows: Iterable[Row], expected: Seq) -> list[Read]:
+    """Each row as a record or as damage; a seq that is not there is damage too."""
+    found: list[Read] = []
+    for row in rows:
+        read = read_row(conversation_id, row)
+        if isinstance(read, Recorded):
+            found += (
+                Damaged(conversation_id=conversation_id, seq=missing, why="it is missing")
+                for missing in range(expected, read.seq)
+            )
+        else:
+            # A damaged row's own seq may be part of the damage; its place is not.
+            read = msgspec.structs.replace(read, seq=expected)
+        found.append(read)
+        expected = read.seq + 1
+    return found
+
+
+def unpacked(compressed: int, data: bytes) -> bytes | None:
+    """None where it cannot be."""
+    try:
+        return zlib.decompress(data) if compressed else data
+    except zlib.error:
+        return None
+
+
+def _bad_blob(path: Path, sha256: str, how: str) -> JournalDamaged:
+    return JournalDamaged(
+        f"The payload {sha256} {how} the journal {path}.",
+        remedy="Run `turnwright journal verify` to see what else is lost.",
+    )
+
+
+def parted(reads: Sequence[Read]) -> tuple[list[Recorded], list[Damaged]]:
+    recorded: list[Any] = []
+    damaged: list[Any] = []
+    for read in reads:
+        (recorded if isinstance(read, Recorded) else damaged).append(read)
+    return recorded, damaged

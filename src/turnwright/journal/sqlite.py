@@ -1,0 +1,324 @@
+"""The default journal: one SQLite database in a folder of its own, shared by every process of a user."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import zlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+import apsw
+
+from turnwright.journal import leases, verify
+from turnwright.journal.database import DATABASE, LOG, create, explained, open_writer, sync_folder
+from turnwright.journal.following import Watch
+from turnwright.journal.jobs import Append, Blob, Change, Job, SqliteLease
+from turnwright.journal.losses import note_losses
+from turnwright.journal.marks import MARK, Marks
+from turnwright.journal.processes import myself
+from turnwright.journal.reading import Read, Reader, parted
+from turnwright.journal.records import ConversationSummary, Damaged, Lease, Report, WallClock
+from turnwright.journal.rows import entry
+from turnwright.journal.writer import Writer
+from turnwright.schema.errors import InputError, JournalUnwritable
+from turnwright.schema.facts import Fact, Recorded
+from turnwright.schema.ids import ConversationId, Seq
+
+Answer = TypeVar("Answer")
+
+PAGE_ROWS = 1_000
+"""Rows read in one go: a long read lets others in between."""
+COMPRESS_FROM_BYTES = 512
+_NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
+
+
+class SqliteJournal:
+    """Open it with `await SqliteJournal.open(folder, clock=clock)`; use it on that event loop; close it."""
+
+    def __init__(self, folder: Path, clock: WallClock, label: str, *, read_only: bool) -> None:
+        """Use `open`."""
+        self.folder = folder
+        self._clock = clock
+        self._me = myself(label)
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal-reader")
+        self._reader = Reader(folder / DATABASE)
+        self._watch = Watch(folder / LOG)
+        self._damaged: dict[tuple[ConversationId, Seq], Damaged] = {}
+        self._writer: Writer | None = None
+        self._done: deque[Sequence[Job[Any]]] = deque()
+        self._closed = False
+        if not read_only:
+            self._wake_read, self._wake_write = os.pipe()
+            os.set_blocking(self._wake_read, False)
+            os.set_blocking(self._wake_write, False)
+
+    @classmethod
+    async def open(
+        cls, folder: str | os.PathLike[str], *, clock: WallClock, read_only: bool = False, label: str = ""
+    ) -> SqliteJournal:
+        """`label` is what others are told about this holder (run, server, ...)."""
+        journal = cls(_absolute(folder), clock, label, read_only=read_only)
+        try:
+            await journal._open(read_only)
+        except BaseException:
+            await journal.close()
+            raise
+        return journal
+
+    async def _open(self, read_only: bool) -> None:
+        path = self.folder / DATABASE
+        if read_only:
+            if not path.exists():
+                raise InputError(f"There is no journal in {self.folder}.", remedy="Nothing was recorded there yet.")
+            return await self._in_thread(self._reader.check)
+        connection, marks = await self._in_thread(lambda: _open_files(path, self._clock.wall_ms()))
+        self._writer = Writer(path, connection, marks, self._clock, self._deliver)
+        self._loop.add_reader(self._wake_read, self._settle)
+        return None
+
+    async def __aenter__(self) -> SqliteJournal:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Gives back every lease, finishes what was submitted and closes the files. Twice is once."""
+        if self._closed:
+            return
+        self._closed = True
+        self._watch.close()
+        writer, self._writer = self._writer, None
+        try:
+            if writer is not None:
+                await self._release_all(writer)
+            await self._in_thread(self._reader.close)
+            if writer is not None:
+                await self._in_thread(writer.stop)
+        finally:
+            self._threads.shutdown(wait=False)
+            self._close_pipe(writer is not None)
+
+    async def _release_all(self, writer: Writer) -> None:
+        held = [(lease.number, lease.generation) for lease in writer.leases.values()]
+        writer.leases.clear()
+
+        def work(connection: apsw.Connection) -> None:
+            for number, generation in held:
+                leases.release(connection, number, generation)
+
+        if held:
+            await self._change(writer, work)
+
+    def _close_pipe(self, watched: bool) -> None:
+        if hasattr(self, "_wake_read"):
+            if watched:
+                self._loop.remove_reader(self._wake_read)
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+
+    # Writing
+
+    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Lease:
+        """JournalHeld names who else writes it. A holder that is dead is replaced at once."""
+        writer = self._writable()
+        now_ms = self._clock.wall_ms()
+
+        def take(connection: apsw.Connection) -> SqliteLease:
+            held = leases.acquire(connection, conversation_id, create=create, me=self._me, now_ms=now_ms)
+            lease = SqliteLease(conversation_id, held.generation, held.last_seq, self._give_back)
+            lease.number, lease.last_hash = held.number, held.last_hash
+            return lease
+
+        def undo(lease: SqliteLease) -> None:
+            work = _releasing(lease)
+            writer.submit(Change(work, self._loop.create_future()))
+
+        lease = await self._change(writer, take, undo)
+        writer.leases[lease.number] = lease
+        return lease
+
+    async def _give_back(self, lease: Lease) -> None:
+        assert isinstance(lease, SqliteLease)
+        if self._writer is not None:
+            self._writer.leases.pop(lease.number, None)
+            await self._change(self._writer, _releasing(lease))
+
+    async def append(
+        self, lease: Lease, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = _NO_BLOBS
+    ) -> Sequence[Seq]:
+        """Durable on return, all or none; `at` is UTC milliseconds, a blob's key its SHA-256 in hex."""
+        writer = self._writable()
+        assert isinstance(lease, SqliteLease), "the lease of another journal"
+        assert not lease.released, "the lease was given back"
+        assert facts, "an append without facts"
+        entries = [entry(at, fact) for at, fact in facts]
+        packed = await asyncio.to_thread(_packed, blobs) if blobs else ()
+        job = Append(lease, entries, packed, self._loop.create_future())
+        writer.submit(job)
+        return await job.future
+
+    def _writable(self) -> Writer:
+        if self._writer is None:
+            assert not self._closed, "the journal was closed"
+            raise JournalUnwritable(
+                f"The journal in {self.folder} was opened for reading only.", remedy="Open it for writing."
+            )
+        return self._writer
+
+    async def _change(
+        self,
+        writer: Writer,
+        work: Callable[[apsw.Connection], Answer],
+        undo: Callable[[Answer], object] | None = None,
+    ) -> Answer:
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        job = Change(work, future, undo)
+        writer.submit(job)
+        return await job.future
+
+    def _deliver(self, jobs: Sequence[Job[Any]]) -> None:
+        """On the writer thread. A byte in a pipe is the cheapest way to wake an event loop."""
+        self._done.append(jobs)
+        try:
+            os.write(self._wake_write, b"\0")
+        except BlockingIOError:
+            pass  # Full of wake-ups: it will wake.
+
+    def _settle(self) -> None:
+        os.read(self._wake_read, 65_536)
+        while self._done:
+            jobs = self._done.popleft()
+            for job in jobs:
+                job.settle()
+            self._watch.wake(job.lease.conversation_id for job in jobs if isinstance(job, Append))
+
+    # Reading
+
+    async def since(self, conversation_id: ConversationId, seq: Seq = 0, limit: int | None = None) -> list[Recorded]:
+        """What comes after `seq`, oldest first. Damaged records are left out; `damaged` tells which."""
+        found: list[Recorded] = []
+        missing = limit
+        while missing is None or missing > 0:
+            ask = PAGE_ROWS if missing is None else min(missing, PAGE_ROWS)
+            reads = await self._in_thread(partial(self._reader.since, conversation_id, seq, ask))
+            found += self._sound(reads)
+            if len(reads) < ask:
+                break
+            seq = reads[-1].seq
+            missing = None if missing is None else missing - len(reads)
+        return found
+
+    async def before(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Recorded]:
+        """The last `limit` facts before `seq`, oldest first."""
+        return self._sound(await self._in_thread(lambda: self._reader.before(conversation_id, seq, limit)))
+
+    async def tail(self, conversation_id: ConversationId, limit: int) -> list[Recorded]:
+        """The last `limit` facts, oldest first."""
+        return await self.before(conversation_id, 2**62, limit)
+
+    async def opening(self, conversation_id: ConversationId) -> list[Recorded]:
+        """What is needed to carry on: what opened it, and everything the last compaction did not digest."""
+        head, after = await self._in_thread(lambda: self._reader.opening(conversation_id))
+        return self._sound(head) + await self.since(conversation_id, after)
+
+    async def follow(self, conversation_id: ConversationId, since: Seq = 0) -> AsyncIterator[Recorded]:
+        """Everything after `since`, then whatever is appended, by any process, until the journal is closed."""
+        bell = self._watch.join(conversation_id)
+        try:
+            while not self._watch.closed:
+                bell.clear()
+                reads = await self._in_thread(partial(self._reader.since, conversation_id, since, PAGE_ROWS))
+                for record in self._sound(reads):
+                    yield record
+                if reads:
+                    since = reads[-1].seq
+                else:
+                    await bell.wait()
+        finally:
+            self._watch.leave(bell)
+
+    async def blob(self, sha256: str) -> bytes:
+        return await self._in_thread(lambda: self._reader.blob(sha256))
+
+    async def conversations(self, limit: int = 50) -> list[ConversationSummary]:
+        """Those that were written last come first."""
+        now_ms, host = self._clock.wall_ms(), self._me.host
+        return await self._in_thread(lambda: self._reader.conversations(limit, now_ms, host))
+
+    def damaged(self, conversation_id: ConversationId) -> list[Damaged]:
+        """Records that reads of this journal had to leave out so far."""
+        return [damaged for (name, _), damaged in sorted(self._damaged.items()) if name == conversation_id]
+
+    async def verify(self) -> Report:
+        return await asyncio.to_thread(verify.verify, self.folder)
+
+    def _sound(self, reads: Sequence[Read]) -> list[Recorded]:
+        recorded, damaged = parted(reads)
+        self._damaged.update({(one.conversation_id, one.seq): one for one in damaged})
+        return recorded
+
+    async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
+        return await self._loop.run_in_executor(self._threads, work)
+
+
+def _absolute(folder: str | os.PathLike[str]) -> Path:
+    return Path(folder).absolute()
+
+
+class _Files(NamedTuple):
+    connection: apsw.Connection
+    marks: Marks
+
+
+def _open_files(path: Path, now_ms: int) -> _Files:
+    """The writer's own. Raises JournalError with the path and a remedy."""
+    with explained(path):
+        _prepare_folder(path.parent)
+        marks = Marks(path.with_name(MARK))
+        try:
+            # Whoever comes second waits here until the database is whole.
+            fcntl.flock(marks, fcntl.LOCK_EX)
+            if not path.exists():
+                create(path, now_ms)
+            fcntl.flock(marks, fcntl.LOCK_UN)
+            connection = open_writer(path, now_ms)
+            note_losses(connection, marks, now_ms)
+        except BaseException:
+            marks.close()
+            raise
+    return _Files(connection, marks)
+
+
+def _prepare_folder(folder: Path) -> None:
+    """For this user's eyes only: what models and tools said may be private."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, mode=0o700)
+        sync_folder(folder.parent)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _releasing(lease: SqliteLease) -> Callable[[apsw.Connection], None]:
+    return lambda connection: leases.release(connection, lease.number, lease.generation)
+
+
+def _packed(blobs: Mapping[str, bytes]) -> list[Blob]:
+    packed = []
+    for sha256, data in blobs.items():
+        assert hashlib.sha256(data).hexdigest() == sha256, f"a payload under the wrong name {sha256}"
+        small = zlib.compress(data, 3) if len(data) >= COMPRESS_FROM_BYTES else data
+        compressed = len(small) < len(data)
+        packed.append(Blob(bytes.fromhex(sha256), len(data), compressed, small if compressed else data))
+    return packed

@@ -1,0 +1,239 @@
+"""Is every byte what was written? Looks at pages, log, rows, payloads and the mark, and reports everything it finds.
+
+The raw files are read through SQLite's own file layer, which keeps the locks of this process's connections: verifying a
+journal that is in use is safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from turnwright.journal import losses
+from turnwright.journal.database import DATABASE, LOG, PAGE_BYTES, explain, open_reader, register_checksums
+from turnwright.journal.log import Walk, walk
+from turnwright.journal.marks import MARK, Mark, read_mark
+from turnwright.journal.reading import unpacked
+from turnwright.journal.records import Damaged, Finding, Place, Report
+from turnwright.journal.rows import HASH_BYTES, NO_HASH, Row, landmark_of, read_row
+from turnwright.schema.errors import InputError, JournalError, JournalTooNew
+from turnwright.schema.facts import BlobRef, Fact
+
+LOCK_PAGE = 0x40000000 // PAGE_BYTES + 1
+"""SQLite never writes the page that holds its lock bytes."""
+READ_AGAIN = 5
+READ_AGAIN_S = 0.02
+
+
+def verify(folder: str | os.PathLike[str]) -> Report:
+    """Blocking. A journal that is being written may be verified too."""
+    place = Path(folder).absolute()
+    if not place.is_dir():
+        raise InputError(f"There is no journal folder {place}.", remedy="Check the path, or run something first.")
+    return _Verification(place).run()
+
+
+class _Verification:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / DATABASE
+        self._findings: list[Finding] = []
+        self._report = Report(folder=str(folder))
+        self._blobs: set[str] = set()
+
+    def run(self) -> Report:
+        # The mark comes first: it never leads the database, so what it says must be found there later.
+        mark = self._mark()
+        if self._path.exists():
+            self._look(mark)
+        elif mark.facts or mark.changes:
+            self._found("database", f"{self._path} is gone; {mark.facts} facts had been acknowledged")
+        return msgspec.structs.replace(self._report, findings=tuple(self._findings))
+
+    def _look(self, mark: Mark) -> None:
+        connection = self._connection()
+        try:
+            if connection is not None:
+                # A snapshot keeps the log from being emptied under us.
+                with self._errors_found("database"):
+                    connection.execute("BEGIN; SELECT count(*) FROM sqlite_schema").fetchall()
+            log = self._log()
+            self._pages(log)
+            if connection is not None:
+                self._structure(connection)
+                self._payloads(connection)
+                self._records(connection)
+                self._against_mark(connection, mark)
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _found(self, place: Place, message: str, conversation_id: str | None = None, seq: int | None = None) -> None:
+        self._findings.append(Finding(place=place, message=message, conversation_id=conversation_id, seq=seq))
+
+    @contextmanager
+    def _errors_found(self, place: Place, what: str = "") -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            self._found(place, f"{what}{explain(error, self._path)}")
+
+    def _connection(self) -> apsw.Connection | None:
+        try:
+            return open_reader(self._path)
+        except JournalTooNew:
+            raise
+        except JournalError as error:
+            self._found("database", error.args[0])
+            return None
+
+    def _mark(self) -> Mark:
+        path = self._folder / MARK
+        if not path.exists():
+            if self._path.exists():
+                self._found("mark", f"{path} is missing, so a cut tail would not be seen")
+            return Mark()
+        mark = read_mark(path)
+        if mark.bad_slots:
+            self._found("mark", f"{path} is not what was written, in {mark.bad_slots} places")
+        return mark
+
+    def _log(self) -> Walk:
+        path = self._folder / LOG
+        if not path.exists():
+            return Walk()
+        with _raw(path, apsw.SQLITE_OPEN_WAL) as file:
+            size = file.xFileSize()
+            log = walk(file.xRead(size, 0) if size else b"")
+        if log.fault:
+            self._found("log", f"{path}: {log.fault}")
+        self._report = msgspec.structs.replace(self._report, log_frames=log.frames)
+        return log
+
+    def _pages(self, log: Walk) -> None:
+        register_checksums()
+        judge = apsw.Connection(":memory:")
+        with _raw(self._path, apsw.SQLITE_OPEN_MAIN_DB) as file:
+            size = file.xFileSize()
+            if size % PAGE_BYTES:
+                self._found("database", f"{self._path} ends within a page, after {size} bytes")
+            in_file = size // PAGE_BYTES
+            header = file.xRead(100, 0) if size >= 100 else bytes(100)
+            total = log.pages_total or int.from_bytes(header[28:32], "big")
+            if in_file > total:
+                self._found("database", f"{self._path} has {in_file - total} pages that nothing accounts for")
+            for page in range(1, max(total, in_file) + 1):
+                if page > in_file:
+                    if page not in log.pages:
+                        self._found("page", f"page {page} of {self._path} is cut off")
+                elif page != LOCK_PAGE and not _is_sound(judge, file, page):
+                    newer = "; the log holds a newer one, so nothing is lost" if page in log.pages else ""
+                    self._found("page", f"page {page} of {self._path} is not what was written{newer}")
+        judge.close()
+        self._report = msgspec.structs.replace(self._report, pages=max(total, in_file))
+
+    def _structure(self, connection: apsw.Connection) -> None:
+        with self._errors_found("database", "its structure cannot be checked: "):
+            for (message,) in connection.execute("PRAGMA integrity_check(100)"):
+                if message != "ok":
+                    self._found("database", f"structure: {message}")
+        with self._errors_found("database"):
+            for (message,) in connection.execute("SELECT what FROM losses ORDER BY number"):
+                self._found("log", message)
+
+    def _payloads(self, connection: apsw.Connection) -> None:
+        with self._errors_found("blob", "payloads cannot all be read: "):
+            for sha256, size, compressed, data in connection.execute(
+                "SELECT sha256, size_bytes, compressed, data FROM blobs"
+            ):
+                content = unpacked(compressed, data)
+                if content is None or hashlib.sha256(content).digest() != sha256 or len(content) != size:
+                    self._found("blob", f"payload {sha256.hex()} is not what was written")
+                self._blobs.add(sha256.hex())
+        self._report = msgspec.structs.replace(self._report, blobs=len(self._blobs))
+
+    def _records(self, connection: apsw.Connection) -> None:
+        conversations = facts = 0
+        found: list[Any] = []
+        with self._errors_found("database", "conversations cannot all be read: "):
+            found.extend(connection.execute("SELECT number, id FROM conversations"))
+        for number, conversation_id in found:
+            count = 0
+            with self._errors_found("record", f"{conversation_id} cannot be read to its end: "):
+                for row in self._chain(connection, number, conversation_id):
+                    self._record(conversation_id, row)
+                    count += 1
+            conversations += count > 0
+            facts += count
+        with self._errors_found("database"):
+            last, held = connection.execute("SELECT max(position), count(*) FROM facts NOT INDEXED").get
+            if held != (last or 0) or held != facts:
+                self._found("database", f"{last or 0} facts were written, {held} are held and {facts} can be reached")
+        self._report = msgspec.structs.replace(self._report, conversations=conversations, facts=facts)
+
+    def _chain(self, connection: apsw.Connection, number: int, conversation_id: str) -> Iterator[Row]:
+        """The rows of a conversation, each held against the one before."""
+        query = "SELECT seq, at, schema_version, landmark, body, link FROM facts WHERE conversation = ? ORDER BY seq"
+        expected, before = 1, NO_HASH
+        for found in connection.execute(query, (number,)):
+            row = Row(*found)
+            if row.seq != expected:
+                self._found(
+                    "record", f"{conversation_id} lacks seq {expected} to {row.seq - 1}", conversation_id, expected
+                )
+            elif row.link[:HASH_BYTES] != before:
+                self._found(
+                    "record",
+                    f"{conversation_id} seq {row.seq} does not follow the one before",
+                    conversation_id,
+                    row.seq,
+                )
+            yield row
+            expected, before = row.seq + 1, row.link[HASH_BYTES:]
+
+    def _record(self, conversation_id: str, row: Row) -> None:
+        read = read_row(conversation_id, row)
+        if isinstance(read, Damaged):
+            self._found("record", f"{conversation_id} seq {row.seq} is damaged: {read.why}", conversation_id, row.seq)
+            return
+        if isinstance(read.fact, Fact) and landmark_of(read.fact) != row.landmark:
+            self._found("record", f"{conversation_id} seq {row.seq} is filed as another kind", conversation_id, row.seq)
+        for name in read.fact.__struct_fields__:
+            match getattr(read.fact, name):
+                case BlobRef(sha256=sha256) if sha256 not in self._blobs:
+                    self._found(
+                        "blob", f"payload {sha256} of {conversation_id} seq {row.seq} is gone", conversation_id, row.seq
+                    )
+
+    def _against_mark(self, connection: apsw.Connection, mark: Mark) -> None:
+        with self._errors_found("database"):
+            what = losses.lost(connection, mark)
+            if what is not None:
+                self._found("log", what)
+
+
+@contextmanager
+def _raw(path: Path, kind: int) -> Iterator[apsw.VFSFile]:
+    file = apsw.VFSFile("unix", str(path), [kind | apsw.SQLITE_OPEN_READONLY, 0])
+    try:
+        yield file
+    finally:
+        file.xClose()
+
+
+def _is_sound(judge: apsw.Connection, file: apsw.VFSFile, page: int) -> bool:
+    """Read again before it is called damaged: a checkpoint may be writing it at this moment."""
+    for _ in range(READ_AGAIN):
+        content = file.xRead(PAGE_BYTES, (page - 1) * PAGE_BYTES)
+        if judge.execute("SELECT verify_checksum(?)", (content,)).get == 1:
+            return True
+        threading.Event().wait(READ_AGAIN_S)
+    return False

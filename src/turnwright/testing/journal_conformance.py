@@ -1,0 +1,442 @@
+"""What every journal must do. Run each of `CHECKS` against your own:
+
+    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+    async def test_conformance(check, tmp_path):
+        async def open_journal(clock, label=""):
+            return await MyJournal.open(tmp_path, clock=clock, label=label)
+
+        await check(open_journal)
+
+`open_journal` is called several times within a check. Each call opens one more journal on the same storage, as another
+process would; the check closes what it opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from turnwright.schema.errors import InputError, JournalDamaged, JournalHeld
+from turnwright.schema.facts import (
+    BlobRef,
+    ContextCompacted,
+    ConversationOpened,
+    Fact,
+    Note,
+    Recorded,
+    ToolEnded,
+    TurnEnded,
+    TurnStarted,
+    Unknown,
+    encode_body,
+)
+
+Raised = TypeVar("Raised", bound=Exception)
+
+ONE, TWO = "c_00000000000000000001", "c_00000000000000000002"
+PATIENCE_S = 10.0
+LEASE_S = 45
+
+
+class WallTime:
+    """A wall clock that moves when told to."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_800_000_000_000
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+
+class Journal(Protocol):
+    """The shape of a journal. Summaries and reports are read by name only."""
+
+    async def acquire(self, conversation_id: str, *, create: bool = False) -> Any: ...
+
+    async def append(
+        self, lease: Any, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = ...
+    ) -> Sequence[int]: ...
+
+    async def since(self, conversation_id: str, seq: int = 0, limit: int | None = None) -> Sequence[Recorded]: ...
+
+    async def before(self, conversation_id: str, seq: int, limit: int) -> Sequence[Recorded]: ...
+
+    async def tail(self, conversation_id: str, limit: int) -> Sequence[Recorded]: ...
+
+    async def opening(self, conversation_id: str) -> Sequence[Recorded]: ...
+
+    def follow(self, conversation_id: str, since: int = 0) -> AsyncIterator[Recorded]: ...
+
+    async def blob(self, sha256: str) -> bytes: ...
+
+    async def conversations(self, limit: int = ...) -> Sequence[Any]: ...
+
+    def damaged(self, conversation_id: str) -> Sequence[Any]: ...
+
+    async def verify(self) -> Any: ...
+
+    async def close(self) -> None: ...
+
+
+class OpenJournal(Protocol):
+    async def __call__(self, clock: WallTime, label: str = "") -> Journal: ...
+
+
+Check: TypeAlias = Callable[[OpenJournal], Awaitable[None]]
+
+
+class FromTheFuture(Fact, frozen=True, kw_only=True, tag="future.happened"):
+    """A fact that no version knows yet."""
+
+    what: str
+
+
+class _Bench:
+    """Opens journals on one storage and one clock, and closes them."""
+
+    def __init__(self, open_journal: OpenJournal, stack: AsyncExitStack) -> None:
+        self.clock = WallTime()
+        self._open_journal = open_journal
+        self._stack = stack
+
+    async def journal(self, label: str = "") -> Journal:
+        journal = await self._open_journal(self.clock, label)
+        self._stack.push_async_callback(journal.close)
+        return journal
+
+
+@asynccontextmanager
+async def _bench(open_journal: OpenJournal) -> AsyncIterator[_Bench]:
+    async with asyncio.timeout(60), AsyncExitStack() as stack:
+        yield _Bench(open_journal, stack)
+
+
+def _note(text: str) -> tuple[int, Fact]:
+    return 1_000, Note(code="test", text=text)
+
+
+def _opened(**fields: Any) -> tuple[int, Fact]:
+    return 500, ConversationOpened(workspace="/w", model="m", turnwright="0.1", **fields)
+
+
+async def _raises(kind: type[Raised], awaited: Awaitable[object]) -> Raised:
+    try:
+        await awaited
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def _texts(facts: Sequence[Recorded]) -> list[str]:
+    return [recorded.fact.text for recorded in facts if isinstance(recorded.fact, Note)]
+
+
+def _seqs(facts: Sequence[Recorded]) -> list[int]:
+    return [recorded.seq for recorded in facts]
+
+
+async def _next(facts: AsyncIterator[Recorded]) -> Recorded:
+    async with asyncio.timeout(PATIENCE_S):
+        return await anext(facts)
+
+
+async def _end(facts: AsyncIterator[Recorded]) -> bool:
+    async with asyncio.timeout(PATIENCE_S):
+        return await anext(facts, None) is None
+
+
+async def seqs_begin_at_one_and_have_no_gaps(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        lease = await journal.acquire(ONE, create=True)
+        assert (lease.conversation_id, lease.last_seq) == (ONE, 0)
+        assert list(await journal.append(lease, [_note("a")])) == [1]
+        assert list(await journal.append(lease, [_note("b"), _note("c")])) == [2, 3]
+        assert lease.last_seq == 3
+        other = await journal.acquire(TWO, create=True)
+        assert list(await journal.append(other, [_note("d")])) == [1]
+        assert _texts(await journal.since(ONE)) == ["a", "b", "c"]
+        assert _texts(await journal.since(TWO)) == ["d"]
+
+
+async def facts_come_back_as_they_were(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        lease = await journal.acquire(ONE, create=True)
+        facts: list[Fact] = [
+            ConversationOpened(workspace="/w\n\0", model="m", turnwright="0.1", title="Zähler 数 \U0001f642"),
+            TurnStarted(turn_id="t", text="x" * 100_000),
+            TurnEnded(turn_id="t", reason="stop", text="y"),
+        ]
+        seqs = await journal.append(lease, [(at, fact) for at, fact in enumerate(facts, 7)])
+        expected = [
+            Recorded(conversation_id=ONE, seq=seq, at=at, fact=fact, body=encode_body(fact))  # type: ignore[arg-type]
+            for seq, (at, fact) in zip(seqs, enumerate(facts, 7), strict=True)
+        ]
+        assert list(await journal.since(ONE)) == expected
+
+
+async def an_unknown_fact_is_kept_byte_for_byte(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        lease = await journal.acquire(ONE, create=True)
+        fact = FromTheFuture(what="something", step_id="t#1")
+        await journal.append(lease, [_note("a"), (2, fact), _note("b")])
+        _, unknown, _ = await journal.since(ONE)
+        assert (unknown.fact, unknown.body) == (Unknown("future.happened"), encode_body(fact))
+
+
+async def reads_give_the_part_that_was_asked_for(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        lease = await journal.acquire(ONE, create=True)
+        await journal.append(lease, [_note(str(number)) for number in range(1, 11)])
+        table = [
+            (journal.since(ONE), range(1, 11)),
+            (journal.since(ONE, 7), range(8, 11)),
+            (journal.since(ONE, 2, 3), range(3, 6)),
+            (journal.since(ONE, 2, 0), range(0)),
+            (journal.since(ONE, 10), range(0)),
+            (journal.since(ONE, 99), range(0)),
+            (journal.before(ONE, 4, 2), range(2, 4)),
+            (journal.before(ONE, 4, 99), range(1, 4)),
+            (journal.before(ONE, 1, 5), range(0)),
+            (journal.before(ONE, 99, 1), range(10, 11)),
+            (journal.tail(ONE, 3), range(8, 11)),
+            (journal.tail(ONE, 99), range(1, 11)),
+        ]
+        for read, expected in table:
+            assert _seqs(await read) == list(expected)
+
+
+async def opening_reads_from_the_last_compaction(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        lease = await journal.acquire(ONE, create=True)
+        await journal.append(lease, [_opened(), *(_note(str(seq)) for seq in range(2, 10))])
+        assert _seqs(await journal.opening(ONE)) == list(range(1, 10))
+        await journal.append(lease, [(1, ContextCompacted(through_seq=4, digest="one to four"))])
+        assert _seqs(await journal.opening(ONE)) == [1, *range(5, 11)]
+        await journal.append(lease, [_note("11"), (1, ContextCompacted(through_seq=9, digest="more")), _note("13")])
+        assert _seqs(await journal.opening(ONE)) == [1, 10, 11, 12, 13]
+
+
+async def an_unknown_conversation_is_an_input_error(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        reads: list[Awaitable[object]] = [
+            journal.acquire(ONE),
+            journal.since(ONE),
+            journal.before(ONE, 5, 1),
+            journal.tail(ONE, 1),
+            journal.opening(ONE),
+            anext(journal.follow(ONE)),
+        ]
+        for read in reads:
+            assert ONE in str(await _raises(InputError, read))
+        assert list(await journal.conversations()) == []
+
+
+async def a_second_holder_is_told_who_is_first(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        first, second = await bench.journal("the first"), await bench.journal()
+        lease = await first.acquire(ONE, create=True)
+        await first.append(lease, [_note("a")])
+        for journal in (first, second):
+            error = await _raises(JournalHeld, journal.acquire(ONE))
+            assert ONE in str(error) and "the first" in str(error), error
+            assert error.remedy
+        assert _texts(await second.since(ONE)) == ["a"]
+        [listed] = await second.conversations()
+        assert listed.held_by.label == "the first"
+
+
+async def a_released_conversation_can_be_taken(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        first, second = await bench.journal(), await bench.journal()
+        lease = await first.acquire(ONE, create=True)
+        await first.append(lease, [_note("a"), _note("b")])
+        await lease.release()
+        await lease.release()
+        later = await second.acquire(ONE)
+        assert later.generation > lease.generation
+        assert later.last_seq == 2
+        assert list(await second.append(later, [_note("c")])) == [3]
+        await second.close()
+        again = await first.acquire(ONE)
+        assert again.last_seq == 3
+
+
+async def a_lease_that_ran_out_is_lost(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        first, second = await bench.journal("slow"), await bench.journal("quick")
+        lease = await first.acquire(ONE, create=True)
+        await first.append(lease, [_note("a")])
+        bench.clock.now_ms += LEASE_S * 1000 + 1
+        taken = await second.acquire(ONE)
+        assert taken.generation > lease.generation
+        error = await _raises(JournalHeld, first.append(lease, [_note("late")]))
+        assert "quick" in str(error), error
+        assert list(await second.append(taken, [_note("b")])) == [2]
+        await lease.release()
+        assert list(await second.append(taken, [_note("c")])) == [3]
+        assert _texts(await first.since(ONE)) == ["a", "b", "c"]
+
+
+async def payloads_are_stored_once_with_their_fact(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        first, second = await bench.journal(), await bench.journal()
+        lease = await first.acquire(ONE, create=True)
+        for data in (b"", b"tiny", b"large " * 100_000, bytes(range(256)) * 500):
+            sha256 = hashlib.sha256(data).hexdigest()
+            ref = BlobRef(sha256=sha256, size_bytes=len(data))
+            fact = ToolEnded(call_id="c", name="bash", outcome="ok", output_blob=ref)
+            for _ in range(2):
+                await first.append(lease, [(1, fact)], {sha256: data})
+            assert await first.blob(sha256) == data
+            assert await second.blob(sha256) == data
+        assert (await first.verify()).blobs == 4
+        assert "f" * 64 in str(await _raises(JournalDamaged, first.blob("f" * 64)))
+
+
+async def followers_catch_up_and_go_on(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        writer, reader = await bench.journal(), await bench.journal()
+        lease = await writer.acquire(ONE, create=True)
+        await writer.append(lease, [_note("1"), _note("2"), _note("3")])
+        followers = [writer.follow(ONE, 0), reader.follow(ONE, 0), reader.follow(ONE, 2)]
+        seen = [
+            [(await _next(follower)).seq for _ in range(wanted)]
+            for follower, wanted in zip(followers, (3, 3, 1), strict=True)
+        ]
+        assert seen == [[1, 2, 3], [1, 2, 3], [3]]
+        waiting = [asyncio.ensure_future(_next(follower)) for follower in followers]
+        await asyncio.sleep(0.05)
+        assert not any(future.done() for future in waiting)
+        await writer.append(lease, [_note("4")])
+        assert [recorded.seq for recorded in await asyncio.gather(*waiting)] == [4, 4, 4]
+        ending = [asyncio.ensure_future(_end(follower)) for follower in followers]
+        await asyncio.sleep(0)
+        await reader.close()
+        await writer.close()
+        assert await asyncio.gather(*ending) == [True, True, True]
+
+
+async def conversations_are_listed_latest_first(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        one, two = await journal.acquire(ONE, create=True), await journal.acquire(TWO, create=True)
+        await journal.acquire("c_000000000000000empty", create=True)
+        assert list(await journal.conversations()) == []
+        await journal.append(one, [_opened(title="First"), (600, TurnStarted(turn_id="t", text="do it"))])
+        await journal.append(two, [_opened()])
+        await journal.append(one, [(700, TurnEnded(turn_id="t", reason="max-steps"))])
+        await two.release()
+        found = [
+            (each.id, each.opened_at, each.last_at, each.facts, each.title, each.first_text, each.last_reason)
+            for each in await journal.conversations()
+        ]
+        assert found == [
+            (ONE, 500, 700, 3, "First", "do it", "max-steps"),
+            (TWO, 500, 500, 1, "", "", None),
+        ]
+        assert [each.held_by is None for each in await journal.conversations()] == [False, True]
+        await journal.append(one, [(800, TurnStarted(turn_id="u", text="again"))])
+        [latest] = await journal.conversations(1)
+        assert (latest.id, latest.first_text, latest.last_reason) == (ONE, "do it", None)
+
+
+async def many_write_at_once(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journals = [await bench.journal(), await bench.journal()]
+
+        async def write(number: int) -> None:
+            journal = journals[number % 2]
+            lease = await journal.acquire(f"c_{number:020d}", create=True)
+            for turn in range(10):
+                await journal.append(lease, [_note(f"{turn}a"), _note(f"{turn}b")])
+
+        await asyncio.gather(*(write(number) for number in range(20)))
+        expected = [f"{turn}{half}" for turn in range(10) for half in "ab"]
+        for number in range(20):
+            assert _texts(await journals[0].since(f"c_{number:020d}")) == expected
+        report = await journals[1].verify()
+        assert (report.conversations, report.facts, report.findings) == (20, 400, ())
+
+
+async def appends_on_one_lease_do_not_mix(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        lease = await journal.acquire(ONE, create=True)
+        appends = [journal.append(lease, [_note(f"{number}a"), _note(f"{number}b")]) for number in range(50)]
+        seqs = await asyncio.gather(*appends)
+        assert sorted(seq for pair in seqs for seq in pair) == list(range(1, 101))
+        texts = _texts(await journal.since(ONE))
+        for number, (first, second) in enumerate(seqs):
+            assert second == first + 1
+            assert texts[first - 1 : second] == [f"{number}a", f"{number}b"]
+
+
+async def what_was_appended_outlives_the_journal(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        keeper = await bench.journal()
+        first = await bench.journal()
+        await first.append(await first.acquire(ONE, create=True), [_note("a")])
+        await first.close()
+        await first.close()
+        second = await bench.journal()
+        lease = await second.acquire(ONE)
+        assert list(await second.append(lease, [_note("b")])) == [2]
+        assert _texts(await keeper.since(ONE)) == ["a", "b"]
+
+
+async def an_append_that_nobody_awaits_is_whole_or_absent(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        lease = await journal.acquire(ONE, create=True)
+        for _ in range(20):
+            task = asyncio.ensure_future(journal.append(lease, [_note("a"), _note("b")]))
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        assert list(await journal.append(lease, [_note("last")]))
+        texts = _texts(await journal.since(ONE))
+        assert texts[-1] == "last"
+        assert texts[:-1] == ["a", "b"] * (len(texts) // 2)
+        assert (await journal.verify()).clean
+
+
+async def a_sound_journal_verifies_clean(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        report = await journal.verify()
+        assert (report.clean, report.facts) == (True, 0)
+        lease = await journal.acquire(ONE, create=True)
+        await journal.append(lease, [_opened(), _note("a" * 20_000)])
+        report = await journal.verify()
+        assert (report.clean, report.conversations, report.facts) == (True, 1, 2)
+        assert list(journal.damaged(ONE)) == []
+
+
+CHECKS: tuple[Check, ...] = (
+    seqs_begin_at_one_and_have_no_gaps,
+    facts_come_back_as_they_were,
+    an_unknown_fact_is_kept_byte_for_byte,
+    reads_give_the_part_that_was_asked_for,
+    opening_reads_from_the_last_compaction,
+    an_unknown_conversation_is_an_input_error,
+    a_second_holder_is_told_who_is_first,
+    a_released_conversation_can_be_taken,
+    a_lease_that_ran_out_is_lost,
+    payloads_are_stored_once_with_their_fact,
+    followers_catch_up_and_go_on,
+    conversations_are_listed_latest_first,
+    many_write_at_once,
+    appends_on_one_lease_do_not_mix,
+    what_was_appended_outlives_the_journal,
+    an_append_that_nobody_awaits_is_whole_or_absent,
+    a_sound_journal_verifies_clean,
+)
