@@ -39,6 +39,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Which of its assistant messages must carry their reasoning again when they are replayed."""
     parallel_tool_calls: bool | None = None
     """Say so in the request; None leaves the field out."""
+    call_ids: Literal["any", "alnum9"] = "any"
+    """`alnum9`: ids of calls are nine letters or digits, and others are refused (Mistral)."""
     tool_images: bool = False
     """Images may stand in a tool's result; otherwise they follow in a user message."""
     temperature: bool = True

@@ -378,6 +378,17 @@ def test_messages(message: Message, quirks: Quirks, expected: list[dict[str, Any
     assert encoded(message, quirks) == expected
 
 
+def test_ids_of_calls_in_the_shape_that_mistral_takes() -> None:
+    quirks = Quirks(call_ids="alnum9")
+    (said,) = encoded(AssistantMessage(calls=(CALL, ToolCall(id="abcDEF123", name="read", arguments="{}"))), quirks)
+    results = [ToolResult(call_id=call_id, name="read", output="") for call_id in ("c1", "abcDEF123")]
+    answered = encoded(ToolResults(results=tuple(results)), quirks)
+    ids = [call["id"] for call in said["tool_calls"]]
+    assert ids == [one["tool_call_id"] for one in answered]
+    assert ids[1] == "abcDEF123"
+    assert len(ids[0]) == 9
+
+
 def test_images_of_tools_follow_all_results_under_the_runtime_name() -> None:
     results = ToolResults(
         results=(

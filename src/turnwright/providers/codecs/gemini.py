@@ -196,7 +196,7 @@ def _read(state: State, chunk: _Chunk, data: bytes) -> tuple[State, Sequence[Par
     if isinstance(chunk.promptFeedback, dict) and chunk.promptFeedback.get("blockReason"):
         parts.append(Raw("promptFeedback", json_text(chunk.promptFeedback)))
         parts.append(Finish(raw="", finish="content_filter"))
-    if chunk.error is not None:
+    if chunk.error:
         parts.extend(odd_frame(data, state.stream))
     elif not state.stream:
         parts.append(Done())  # a document that parsed is whole

@@ -160,7 +160,7 @@ def _read(state: State, line: _Line, data: bytes) -> tuple[State, Sequence[Part]
         parts.append(ToolCallEnd(index=index, id=text_of(call.id)))
     if words.tool_calls:
         state = msgspec.structs.replace(state, calls=state.calls + len(words.tool_calls))
-    if line.error is not None:
+    if line.error:
         parts.extend(odd_frame(data, state.stream))
     elif line.done is True:
         parts.extend(_ended(state, line))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -230,15 +231,17 @@ def _read(state: State, body: _Body) -> tuple[State, Sequence[Part]]:
     usage = body.usage or (body.x_groq.get("usage") if isinstance(body.x_groq, dict) else None)
     if isinstance(usage, dict) and (part := _usage(usage)):
         parts.append(part)
-    if body.error is not None or body.object == "error":
-        error = error_in(
-            {"error": body.error, "object": body.object, "code": body.code, "type": body.type, "message": body.message}
-        )
-        if error:
-            parts.append(error)
+    error = _error(body) if body.error or body.object == "error" else None
+    if error:
+        parts.append(error)
     elif not state.stream:
         parts.append(Done())  # a document that parsed is whole: its end is the terminal frame
     return state, parts
+
+
+def _error(body: _Body) -> StreamError | None:
+    fields = {"object": body.object, "code": body.code, "type": body.type, "message": body.message}
+    return error_in({"error": body.error, **fields})
 
 
 def _read_words(words: _Words, details: _Details, stream: bool, parts: list[Part]) -> _Details:
@@ -424,7 +427,7 @@ def _assistant(message: AssistantMessage, route: str, quirks: Quirks) -> dict[st
     if wanted and message.reasoning and message.route == route:
         said |= _replayed(message, quirks.reasoning_field)
     if message.calls:
-        said["tool_calls"] = [_call(call, message.route == route) for call in message.calls]
+        said["tool_calls"] = [_call(call, message.route == route, quirks) for call in message.calls]
     return said
 
 
@@ -446,9 +449,9 @@ def _replayed(
     return {"reasoning": text} if text else {}
 
 
-def _call(call: ToolCall, own: bool) -> dict[str, Any]:
+def _call(call: ToolCall, own: bool, quirks: Quirks) -> dict[str, Any]:
     said: dict[str, Any] = {
-        "id": call.id,
+        "id": _id(call.id, quirks),
         "type": "function",
         "function": {"name": call.name, "arguments": call.arguments},
     }
@@ -463,10 +466,19 @@ def _results(results: Sequence[ToolResult], quirks: Quirks) -> list[dict[str, An
     shown: list[dict[str, Any]] = []
     for result in results:
         images = result.images if quirks.tool_images else ()
-        said.append({"role": "tool", "tool_call_id": result.call_id, "content": _content(result.output, images)})
+        said.append(
+            {"role": "tool", "tool_call_id": _id(result.call_id, quirks), "content": _content(result.output, images)}
+        )
         if result.images and not quirks.tool_images:
             notice = RuntimeMessage(
                 code="tool-images", text=f"Images from the result of {result.name} ({result.call_id}):"
             )
             shown.append({"role": "user", "content": _content(marked(notice), result.images)})
     return said + shown
+
+
+def _id(call_id: str, quirks: Quirks) -> str:
+    """Mistral takes only ids of its own shape; another provider's becomes one, the same for a call and its result."""
+    if quirks.call_ids == "any" or (len(call_id) == 9 and call_id.isascii() and call_id.isalnum()):
+        return call_id
+    return sha256(call_id.encode()).hexdigest()[:9]

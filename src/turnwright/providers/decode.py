@@ -1,0 +1,52 @@
+"""A recorded response, from bytes to parts: the way of a live one, without its clock (P15, P21)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from turnwright.providers.codec import Codec, Framing
+from turnwright.schema.parts import Closed, Part
+from turnwright.wire.reading import BodyReader
+
+
+def batches_of(
+    codec: Codec, chunks: Iterable[bytes], *, status: int, headers: Mapping[str, str], asked: Framing | None
+) -> Iterator[Sequence[Part]]:
+    """Parts in batches, one for each chunk that gave some; the last part is `Closed`. `headers` have lower-case names,
+    `asked` is the framing of the stream that was asked for, None where a document was."""
+    reader = BodyReader(status, headers, asked)
+    state, bytes_in = None, 0
+    for chunk in chunks:
+        bytes_in += len(chunk)
+        frames = reader.feed(chunk)
+        if frames:
+            state = codec.begin(reader.reading != "json") if state is None else state
+            parts: list[Part] = []
+            for frame in frames:
+                state, more = codec.step(state, frame)
+                parts.extend(more)
+            yield parts
+    frames = reader.end()
+    state = codec.begin(reader.reading != "json") if state is None else state
+    last: list[Part] = []
+    for frame in frames:
+        state, more = codec.step(state, frame)
+        last.extend(more)
+    last.extend(codec.end(state))
+    if reader.refused is not None and reader.refused.how == "http_error":
+        last.append(codec.read_error(status, headers, reader.body))
+    yield [*last, _closed(reader, status, bytes_in)]
+
+
+def _closed(reader: BodyReader, status: int, bytes_in: int) -> Closed:
+    if reader.refused is not None:
+        return Closed(
+            how=reader.refused.how,
+            status=status,
+            detail=reader.refused.detail,
+            bytes_in=bytes_in,
+            excerpt=reader.excerpt,
+        )
+    if reader.too_large:
+        return Closed(how="too_large", status=status, bytes_in=bytes_in)
+    return Closed(how="eof", status=status, bytes_in=bytes_in)
