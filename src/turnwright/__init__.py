@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # type checkers know it by its name; importing it from `typing` would cost `--version` 6 ms
 
 __version__ = "0.1.0"
 

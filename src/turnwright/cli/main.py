@@ -18,6 +18,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code = _guarded(words)
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        from turnwright.cli.exit_codes import ExitCode
+
+        return ExitCode.CANCELLED
     except BrokenPipeError:
         # Whoever read us has gone. Without this the interpreter complains once more while it closes stdout.
         import os
@@ -37,10 +41,6 @@ def _guarded(words: list[str]) -> int:
         return _dispatch(words)
     except TurnwrightError as error:
         return _told(error)
-    except KeyboardInterrupt:
-        from turnwright.cli.exit_codes import ExitCode
-
-        return ExitCode.CANCELLED
 
 
 def _dispatch(words: list[str]) -> int:

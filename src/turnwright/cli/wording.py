@@ -162,5 +162,6 @@ def _excerpt(text: str) -> str:
 
 
 def _last_line(output: str) -> str:
-    lines = output[-4 * _EXCERPT_CHARS :].strip().splitlines()
+    """Where a failure usually says what it was; the exit code's own line is said already."""
+    lines = [each for each in output[-4 * _EXCERPT_CHARS :].strip().splitlines() if not each.startswith("[exit code")]
     return _excerpt(lines[-1]) if lines else ""
