@@ -6,9 +6,7 @@ What the model has read is remembered by hash: a file that it never saw, or that
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import difflib
 import errno
 import posixpath
 from collections.abc import Iterator
@@ -21,7 +19,6 @@ from turnwright.schema.errors import ToolFailure
 from turnwright.schema.messages import Image
 from turnwright.schema.tools import Detail, ToolOutcome
 from turnwright.tools.context import ToolContext
-from turnwright.tools.matchers import listed, replace
 from turnwright.tools.registry import tool
 from turnwright.tools.shorten import clip, visible
 from turnwright.tools.text import IMAGE_TYPES, Binary, Decoded, decode, encode, line_end_of, with_newlines
@@ -121,6 +118,8 @@ async def edit(ctx: ToolContext, path: str, old: str, new: str, replace_all: boo
         new: What to put there; empty to remove it.
         replace_all: Replace every place instead of exactly one.
     """
+    from turnwright.tools.matchers import listed, replace
+
     with answering(path):
         before, text = await _to_edit(ctx, path)
         done = await asyncio.to_thread(replace, text.text, old, new, every=replace_all, path=path)
@@ -217,6 +216,8 @@ async def _to_edit(ctx: ToolContext, path: str) -> tuple[FileContent, Decoded]:
 
 
 def _image(path: str, kind: str, data: bytes) -> ToolOutcome:
+    import base64
+
     if len(data) > IMAGE_BYTES_MAX:
         raise ToolFailure(f"{path} is a {kind} of {len(data):,} bytes; at most {IMAGE_BYTES_MAX:,} can be shown.")
     picture = Image(media_type=IMAGE_TYPES[kind], data=base64.b64encode(data).decode())
@@ -265,6 +266,8 @@ async def _read_large(machine: Machine, path: str, head: FileContent, first_line
 
 async def _similar(machine: Machine, path: str) -> str:
     """What may have been meant, from the names beside it."""
+    import difflib
+
     folder, name = posixpath.split(path)
     try:
         entries = await machine.list_directory(folder or ".")

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import difflib
 import inspect
 import re
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -209,6 +207,8 @@ class Toolbox:
         return msgspec.structs.replace(outcome, output=short.text, original_bytes=size)
 
     def _unknown(self, name: str) -> str:
+        import difflib
+
         near = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
         offer = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(self._tools) or 'none'}."
         return f"There is no tool named {name!r}. {offer}"
@@ -259,6 +259,8 @@ def _outcome_of(returned: Any) -> ToolOutcome:
 
 
 def _fault(name: str, bug: Exception) -> ToolOutcome:
+    import traceback
+
     frames = traceback.extract_tb(bug.__traceback__)
     place = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno}" if frames else "an unknown place"
     kind = type(bug).__name__
@@ -272,6 +274,8 @@ def _joined(output: str, error: str) -> str:
 
 def _violations(kind: type[msgspec.Struct], arguments: dict[str, Any], first: str) -> str:
     """All unknown and missing names at once, so that one more try can mend them; else the first violation."""
+    import difflib
+
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     found = []
     for unknown in arguments.keys() - fields.keys():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import sys
-import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -221,6 +220,8 @@ async def _ripgrep(
 
 def _programs() -> tuple[str, ...]:
     """Beside our own interpreter, where the wheel puts it; else whatever the machine finds."""
+    import sysconfig
+
     folders = {str(Path(sys.executable).parent): None, sysconfig.get_path("scripts"): None}
     return (*(str(path) for folder in folders if (path := Path(folder) / "rg").exists()), "rg")
 

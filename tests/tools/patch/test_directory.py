@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -12,10 +13,14 @@ from typing import Any
 import pytest
 
 from turnwright.machine import beneath
+from turnwright.machine.local import LocalMachine
 from turnwright.schema.errors import InputError, ToolFailure
 from turnwright.schema.tools import ToolOutcome
+from turnwright.tools.context import FilesRead
 from turnwright.tools.patch import directory
 from turnwright.tools.patch.directory import apply_to_directory
+from turnwright.tools.patch.formats import parse
+from turnwright.tools.patch.machine import MachineFiles
 
 Run = Callable[..., Awaitable[ToolOutcome]]
 
@@ -198,6 +203,36 @@ async def test_the_tool_puts_everything_back(run: Run, workspace: Path) -> None:
     assert outcome.outcome == "failed"
     assert outcome.output.endswith("writing would part it from its other names. Nothing was changed.")
     assert tree(workspace) == before
+
+
+@pytest.mark.parametrize("cancel_at", [1, 2, 3, 4])
+async def test_a_cancelled_patch_is_undone(
+    machine: LocalMachine, workspace: Path, monkeypatch: pytest.MonkeyPatch, cancel_at: int
+) -> None:
+    """Also when the write during which the cancellation came was made."""
+    plant(workspace)
+    before = files(workspace)
+    files_of = MachineFiles(machine)
+    parsed = parse("apply_patch", PATCH)
+    plan = parsed.plan({name: await files_of.load(name) for name in parsed.paths})
+    real, count = machine.write, 0
+
+    async def write(*arguments: Any, **named: Any) -> Any:
+        nonlocal count
+        count += 1
+        written = await real(*arguments, **named)
+        if count == cancel_at:
+            raise asyncio.CancelledError
+        return written
+
+    monkeypatch.setattr(machine, "write", write)
+    if cancel_at == 4:  # there are three writes; by then all is done
+        await files_of.commit(plan.changes, FilesRead())
+        assert files(workspace) == AFTER
+        return
+    with pytest.raises(asyncio.CancelledError):
+        await files_of.commit(plan.changes, FilesRead())
+    assert files(workspace) == before
 
 
 async def test_the_tool_knows_what_was_read(run: Run, workspace: Path) -> None:
