@@ -12,7 +12,7 @@ from turnwright.app.clock import SystemClock
 from turnwright.app.context import PromptContext
 from turnwright.app.ids import SystemIds, jitter
 from turnwright.app.masked_tools import MaskedTools
-from turnwright.app.models import opened_model
+from turnwright.app.models import Opened, opened_model
 from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
 from turnwright.config.tool_environment import tool_environment
@@ -72,11 +72,9 @@ class Engine:
         settings, folders = self.loaded.settings, self.loaded.folders
         _check_workspace(workspace, folders.data, mode)
         async with AsyncExitStack() as stack:
-            secrets: list[str] = []
-            if model is None:
-                model, key = await opened_model(stack, self.loaded, self._environ, self.clock, api_key)
-                secrets = [key] if key else []
-            masker = Masker(secrets)
+            opened = Opened(model=model) if model else None
+            opened = opened or await opened_model(stack, self.loaded, self._environ, self.clock, api_key)
+            masker = Masker(opened.secrets)
             machine = open_local(
                 workspace,
                 keeper=self._keeper,
@@ -89,7 +87,7 @@ class Engine:
             stack.push_async_callback(toolbox.close)
             yield Session(
                 journal=self.journal,
-                model=model,
+                model=opened.model,
                 tools=MaskedTools(toolbox, masker),
                 context=PromptContext(workspace=machine.workspace, sandbox=machine.sandbox),
                 guards=guards or NoGuards(),

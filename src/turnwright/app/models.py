@@ -6,19 +6,33 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import msgspec
+
+from turnwright import __version__
+from turnwright.app.clock import SystemClock
+from turnwright.config.keys import key_of
 from turnwright.config.load import Loaded
-from turnwright.kernel.ports import Clock, Model
+from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
+from turnwright.schema.routes import Price, Route
+from turnwright.schema.settings import ModelEntry, Provider, Settings
 
 DEMO = "demo"
 """The model of `turnwright demo`, so that its conversation can be carried on."""
 SCRIPTED = "scripted/"
 
 
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """A model and the secrets that must never be written down."""
+
+    model: Model
+    secrets: tuple[str, ...] = ()
+
+
 async def opened_model(
-    stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, str], clock: Clock, api_key: str | None
-) -> tuple[Model, str | None]:
-    """The model that the settings name, and its key where it has one. What it opens is closed with `stack`."""
+    stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, str], clock: SystemClock, api_key: str | None
+) -> Opened:
+    """The model that the settings name. What it opens is closed with `stack`."""
     name = loaded.settings.model
     if not name:
         raise ConfigError(
@@ -28,10 +42,71 @@ async def opened_model(
     if name == DEMO:
         from turnwright.app.demo import demo_model
 
-        return demo_model(), None
+        return Opened(model=demo_model())
     if name.startswith(SCRIPTED):
         from turnwright.providers.script import read_script
         from turnwright.providers.scripted import ScriptedModel
 
-        return ScriptedModel(read_script(Path(name.removeprefix(SCRIPTED))), clock=clock), None
-    raise ConfigError(f"unknown {name} {environ and api_key} {stack}")
+        return Opened(model=ScriptedModel(read_script(Path(name.removeprefix(SCRIPTED))), clock=clock))
+    return await _http_model(stack, loaded.settings, environ, clock, api_key)
+
+
+async def _http_model(
+    stack: AsyncExitStack, settings: Settings, environ: Mapping[str, str], clock: SystemClock, api_key: str | None
+) -> Opened:
+    from turnwright.providers.dialects import codec_of
+    from turnwright.providers.http_route import HttpModel, HttpRoute, OneRoute
+    from turnwright.providers.profiles import endpoint_of, profile_of
+    from turnwright.wire.http import HttpClient
+    from turnwright.wire.proxies import proxies_from
+
+    provider, model = provider_and_model(settings)
+    configured = settings.providers.named.get(provider, Provider())
+    profile = profile_of(provider, configured)
+    key = None
+    if not (profile.key_optional and api_key is None and not configured.api_key_env):
+        key = key_of(provider, configured, explicit=api_key, environ=environ)
+    value = key.value if key else ""
+    route = route_of(settings, provider, model)
+    client = await stack.enter_async_context(HttpClient(proxies=proxies_from(environ)))
+    http = HttpModel(
+        client,
+        {route.name: HttpRoute(endpoint=endpoint_of(profile, value), codec=codec_of(profile.dialect))},
+        clock=clock,
+        wall_s=lambda: clock.wall_ms() / 1000,
+        timers=settings.timers,
+        agent=f"turnwright/{__version__}",
+    )
+    return Opened(model=OneRoute(http, route), secrets=(value,) if value else ())
+
+
+def provider_and_model(settings: Settings) -> tuple[str, str]:
+    """`provider/model`; a bare name, or one whose first part is no provider, belongs to `providers.default`."""
+    from turnwright.providers.profiles import PROFILES
+
+    provider, slash, model = settings.model.partition("/")
+    if slash and model and (provider in PROFILES or provider in settings.providers.named):
+        return provider, model
+    if settings.providers.default:
+        return settings.providers.default, settings.model
+    if not slash:
+        raise ConfigError(
+            f"The model {settings.model!r} names no provider.",
+            remedy="Write provider/model, set providers.default, or give --base-url.",
+        )
+    return provider, model
+
+
+def route_of(settings: Settings, provider: str, model: str) -> Route:
+    """What is known of the model; what is not stays unknown."""
+    models = settings.catalogue.models
+    entry = models.get(f"{provider}/{model}") or models.get(model) or ModelEntry()
+    price = None
+    if entry.price.input is not None and entry.price.output is not None:
+        price = Price(
+            input=entry.price.input,
+            output=entry.price.output,
+            cache_read=entry.price.cache_read,
+            cache_write=entry.price.cache_write,
+        )
+    return Route(name=f"{provider}/{model}", model=model, price=price, window=entry.window, max_output=entry.max_output)
