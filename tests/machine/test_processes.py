@@ -181,30 +181,43 @@ async def test_output_is_whole_when_the_leader_is_quick(machine: LocalMachine) -
 
 
 @pytest.mark.parametrize("kind", SLEEPERS)
-@pytest.mark.parametrize("ending", ["timeout", "cancel", "stop"])
-async def test_everything_dies_within_a_second(
-    machine: LocalMachine, kind: str, ending: str, mark: str, running: Running
-) -> None:
-    command = bash(SLEEPERS[kind].format(mark=mark), timeout_s=0.5 if ending == "timeout" else None)
-    shown: list[bytes] = []
-    process = await machine.spawn(command, lambda piece, _: shown.append(piece[:1]))
-    task = asyncio.create_task(run(machine, command)) if ending == "cancel" else None
-    if kind != "reader of stdin":
-        await until(lambda: running(mark))
-    await asyncio.sleep(0.1 if ending != "timeout" else 0)
-    begun = time.monotonic()
-    if ending == "timeout":
-        assert (await process.wait()).how == "timeout"
-    elif task is not None:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert time.monotonic() - begun < 1
-        await process.stop()
+async def test_stop_leaves_nothing(machine: LocalMachine, kind: str, mark: str, running: Running) -> None:
+    process = await machine.spawn(bash(SLEEPERS[kind].format(mark=mark)))
+    if kind == "reader of stdin":
+        await until(lambda: running(mark) or process.finished)
     else:
-        assert (await process.stop()).how in ("stopped", "exited")
-        assert await process.stop() is process.finished
-    assert time.monotonic() - begun < (1.9 if ending == "cancel" else 1.4)
+        await until(lambda: running(mark))
+    begun = time.monotonic()
+    finished = await process.stop()
+    assert time.monotonic() - begun < 1
+    assert await process.stop() is finished
+    assert (finished.how, finished.unkillable) == ("stopped", False)
+    assert running(mark) == []
+
+
+@pytest.mark.parametrize("ending", ["timeout", "cancel"])
+async def test_timeout_and_cancel_leave_nothing(
+    machine: LocalMachine, ending: str, mark: str, running: Running
+) -> None:
+    """Every kind of command at once."""
+    timeout_s = 2.0 if ending == "timeout" else None
+    tasks = [
+        asyncio.create_task(run(machine, bash(text.format(mark=mark), timeout_s=timeout_s)))
+        for text in SLEEPERS.values()
+    ]
+    await until(lambda: len(running(mark)) >= len(tasks))
+    begun = time.monotonic()
+    if ending == "cancel":
+        for task in tasks:
+            task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    took_s = time.monotonic() - begun
+    if ending == "cancel":
+        assert all(isinstance(result, asyncio.CancelledError) for result in results)
+        assert took_s < 1
+    else:
+        assert [result.how for result in results if isinstance(result, Finished)] == ["timeout"] * len(tasks)
+        assert took_s < 3
     assert running(mark) == []
 
 
@@ -269,8 +282,9 @@ async def test_a_closed_machine_has_stopped_everything(machine: LocalMachine, ma
     await until(lambda: len(running(mark)) == 2)
     await machine.close()
     assert running(mark) == []
-    with pytest.raises(MachineError, match="closed"):
-        await machine.spawn(bash("true"))
+    for attempt in (machine.spawn(bash("true")), machine.read("file")):
+        with pytest.raises(MachineError, match="closed"):
+            await attempt
 
 
 RUNTIME = """

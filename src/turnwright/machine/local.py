@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from turnwright.machine.beneath import OPEN_FOLDER
 from turnwright.machine.capture import Spool
@@ -53,28 +53,28 @@ class LocalMachine:
         self._env = dict(env)
         self._spool = spool
         self._processes: set[LocalProcess] = set()
+        self._file_work: set[asyncio.Future[Any]] = set()
         self._closed = False
 
     async def stat(self, path: str) -> FileStat:
-        return await _off_loop(self._files.stat, path)
+        return await self._off_loop(self._files.stat, path)
 
     async def read(self, path: str, *, start: int = 0, bytes_max: int = READ_BYTES_MAX) -> FileContent:
-        return await _off_loop(self._files.read, path, start, bytes_max)
+        return await self._off_loop(self._files.read, path, start, bytes_max)
 
     async def write(
         self, path: str, data: bytes, *, only_if: Absent | Unchanged | None = None, mode: int | None = None
     ) -> Written:
-        return await _off_loop(self._files.write, path, data, only_if, mode)
+        return await self._off_loop(self._files.write, path, data, only_if, mode)
 
     async def list_directory(self, path: str = ".") -> tuple[Entry, ...]:
-        return await _off_loop(self._files.list_directory, path)
+        return await self._off_loop(self._files.list_directory, path)
 
     async def remove(self, path: str) -> None:
-        await _off_loop(self._files.remove, path)
+        await self._off_loop(self._files.remove, path)
 
     async def spawn(self, command: Command, on_output: OnOutput | None = None) -> LocalProcess:
-        if self._closed:
-            raise MachineError("The machine was closed; no command can be started on it.")
+        self._check_open()
         env = {**self._env, **command.env}
         cwd_fd = self._files.folder_fd(command.cwd)
         process = await start(self._keeper, command, env, cwd_fd, self._spool, on_output)
@@ -85,9 +85,34 @@ class LocalMachine:
         self._closed = True
         await asyncio.gather(*(process.stop() for process in self._processes))
         self._processes.clear()
+        if self._file_work:
+            await asyncio.wait(self._file_work, timeout=_CANCELLED_WAIT_S)
+        if self._file_work:
+            return  # stuck on a dead disk: it may still use the folders' descriptors, and must never meet other ones
         for fd in self._folder_fds:
             os.close(fd)
         self._folder_fds.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MachineError(f"The machine of {self.workspace} was closed.")
+
+    async def _off_loop(
+        self, function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Result:
+        """In a thread, since a disk may be slow. Cancelled, it waits a little for the call's end: a write that has
+        begun should not land after the turn that cancelled it is over."""
+        self._check_open()
+        work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+        self._file_work.add(work)
+        work.add_done_callback(self._file_work.discard)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait([work], timeout=_CANCELLED_WAIT_S)
+            if work.done() and not work.cancelled():
+                work.exception()  # nobody is left to hear of it
+            raise
 
 
 def open_local(
@@ -124,18 +149,3 @@ def _folder(path: Path, *, writable: bool) -> Folder:
     real = path.resolve(strict=True)
     names = dict.fromkeys((str(real), str(path.absolute())))
     return Folder(fd=os.open(real, OPEN_FOLDER), names=tuple(names), writable=writable)
-
-
-async def _off_loop(
-    function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
-) -> Result:
-    """In a thread, since a disk may be slow. Cancelled, it waits a little for the call's end: a write that has begun
-    should not land after the turn that cancelled it is over."""
-    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work], timeout=_CANCELLED_WAIT_S)
-        if work.done() and not work.cancelled():
-            work.exception()  # nobody is left to hear of it
-        raise

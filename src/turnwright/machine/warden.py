@@ -148,6 +148,7 @@ def _watch(channel: _socket.socket) -> None:
             leader = _launch(channel, *request)
             if leader is None or not _guard(channel, child_died, leader):
                 break
+            os.chdir("/")  # a warden that waits must not keep a file system busy
     except BaseException:  # noqa: BLE001 - not swallowed: it goes to stderr, which the runtime reads
         sys.excepthook(*sys.exc_info())
         os._exit(70)
