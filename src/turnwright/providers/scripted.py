@@ -91,6 +91,8 @@ class ScriptedModel:
         self._here = ("", -1)
         """How many replies the history held at the last attempt; without any, also whose history it was."""
         self._position = 0
+        self.verdicts: list[Tried] = []
+        """What the loop made of each attempt, in order."""
         self.prompts: list[Prompt] = []
         """Every prompt as it was sent, in order; the history it came with may have grown since."""
 
@@ -104,6 +106,12 @@ class ScriptedModel:
             window=script.window,
             max_output=script.max_output,
         )
+
+    def judged(self, tried: Tried) -> None:
+        self.verdicts.append(tried)
+
+    def prefer(self, route: str) -> None:
+        """There is one route."""
 
     async def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
         """Plays the next step. Raises ScriptMismatch where the script and the prompt do not agree."""
