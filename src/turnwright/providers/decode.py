@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from turnwright.providers.codec import Codec, Framing
+from turnwright.providers.decoder import Decoder
 from turnwright.schema.parts import Closed, Part
 from turnwright.wire.reading import BodyReader
 
@@ -14,25 +15,16 @@ def batches_of(
 ) -> Iterator[Sequence[Part]]:
     """Parts in batches, one for each chunk that gave some; the last part is `Closed`. `headers` have lower-case names,
     `asked` is the framing of the stream that was asked for, None where a document was."""
-    reader = BodyReader(status, headers, asked)
-    state, bytes_in = None, 0
+    reader, decoder, bytes_in = BodyReader(status, headers, asked), Decoder(codec), 0
     for chunk in chunks:
         bytes_in += len(chunk)
         frames = reader.feed(chunk)
         if frames:
-            state = codec.begin(reader.reading != "json") if state is None else state
-            parts: list[Part] = []
-            for frame in frames:
-                state, more = codec.step(state, frame)
-                parts.extend(more)
-            yield parts
-    frames = reader.end()
-    state = codec.begin(reader.reading != "json") if state is None else state
+            yield decoder.feed(frames, reader.reading)
     last: list[Part] = []
-    for frame in frames:
-        state, more = codec.step(state, frame)
-        last.extend(more)
-    last.extend(codec.end(state))
+    if frames := reader.end():
+        last += decoder.feed(frames, reader.reading)
+    last += decoder.end()
     if reader.refused is not None and reader.refused.how == "http_error":
         last.append(codec.read_error(status, headers, reader.body))
     yield [*last, _closed(reader, status, bytes_in)]

@@ -114,7 +114,7 @@ _PROFILES = (
         base_url="https://api.mistral.ai/v1",
         key_env=("MISTRAL_API_KEY",),
         # It refuses fields that it does not know, and reports usage unasked.
-        quirks=Quirks(runtime_role="user", include_usage=False),
+        quirks=Quirks(runtime_role="user", include_usage=False, call_ids="alnum9"),
         capabilities=Capabilities(images=True, reasoning=True),
     ),
     Profile(

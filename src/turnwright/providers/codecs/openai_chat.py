@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Literal, TypeAlias
+from zlib import crc32
 
 import msgspec
 
@@ -481,4 +481,4 @@ def _id(call_id: str, quirks: Quirks) -> str:
     """Mistral takes only ids of its own shape; another provider's becomes one, the same for a call and its result."""
     if quirks.call_ids == "any" or (len(call_id) == 9 and call_id.isascii() and call_id.isalnum()):
         return call_id
-    return sha256(call_id.encode()).hexdigest()[:9]
+    return f"t{crc32(call_id.encode()):08x}"
