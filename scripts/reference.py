@@ -163,7 +163,7 @@ def _default_of(action: argparse.Action) -> str:
 
 
 def _help_of(action: argparse.Action) -> str:
-    choices = f" One of {', '.join(f'`{choice}`' for choice in action.choices)}." if action.choices else ""
+    choices = f": {', '.join(f'`{choice}`' for choice in action.choices)}" if action.choices else ""
     return f"{action.help or ''}{choices}".replace("|", "\\|")
 
 
