@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,6 +17,9 @@ from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.routes import Price, Route
 from turnwright.schema.settings import ModelEntry, Provider, Settings
+
+if TYPE_CHECKING:
+    from turnwright.providers.http_route import HttpRoute
 
 DEMO = "demo"
 """The model of `turnwright demo`, so that its conversation can be carried on."""
@@ -48,50 +52,76 @@ async def opened_model(
         from turnwright.providers.scripted import ScriptedModel
 
         return Opened(model=ScriptedModel(read_script(Path(name.removeprefix(SCRIPTED))), clock=clock))
-    return await _http_model(stack, loaded.settings, environ, clock, api_key)
+    return await _http_model(stack, loaded, environ, clock, api_key)
 
 
 async def _http_model(
-    stack: AsyncExitStack, settings: Settings, environ: Mapping[str, str], clock: SystemClock, api_key: str | None
+    stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, str], clock: SystemClock, api_key: str | None
 ) -> Opened:
-    from turnwright.providers.dialects import codec_of
-    from turnwright.providers.http_route import HttpModel, HttpRoute, OneRoute
-    from turnwright.providers.profiles import endpoint_of, profile_of
+    """The model and its fallbacks, each a route of its own. A fallback without a key is an error now, not when it is
+    needed."""
+    from turnwright.app.health_file import HealthFile
+    from turnwright.providers.http_route import HttpModel
+    from turnwright.providers.router import Router
     from turnwright.wire.http import HttpClient
     from turnwright.wire.proxies import proxies_from
 
-    provider, model = provider_and_model(settings)
-    configured = settings.providers.named.get(provider, Provider())
-    profile = profile_of(provider, configured)
-    key = None
-    if not (profile.key_optional and api_key is None and not configured.api_key_env):
-        key = key_of(provider, configured, explicit=api_key, environ=environ)
-    value = key.value if key else ""
-    route = route_of(settings, provider, model)
+    settings = loaded.settings
+    names = [settings.model, *settings.providers.routing.fallback]
+    ways = [_way(settings, name, environ, api_key if name == settings.model else None) for name in dict.fromkeys(names)]
     client = await stack.enter_async_context(HttpClient(proxies=proxies_from(environ)))
     http = HttpModel(
         client,
-        {route.name: HttpRoute(endpoint=endpoint_of(profile, value), codec=codec_of(profile.dialect))},
+        {way.route.name: way.http for way in ways},
         clock=clock,
         wall_s=lambda: clock.wall_ms() / 1000,
         timers=settings.timers,
         agent=f"turnwright/{__version__}",
     )
-    return Opened(model=OneRoute(http, route), secrets=(value,) if value else ())
+    router = Router(
+        [way.route for way in ways],
+        http,
+        health=HealthFile(loaded.folders.state / "health.json"),
+        wall_s=lambda: clock.wall_ms() / 1000,
+        breaker=settings.providers.routing.circuit,
+    )
+    return Opened(model=router, secrets=tuple(way.secret for way in ways if way.secret))
 
 
-def provider_and_model(settings: Settings) -> tuple[str, str]:
+class _Way(msgspec.Struct, frozen=True):
+    route: Route
+    http: HttpRoute
+    secret: str
+
+
+def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str | None) -> _Way:
+    from turnwright.providers.dialects import codec_of
+    from turnwright.providers.http_route import HttpRoute
+    from turnwright.providers.profiles import endpoint_of, profile_of
+
+    provider, model = provider_and_model(settings, name)
+    configured = settings.providers.named.get(provider, Provider())
+    profile = profile_of(provider, configured)
+    key = None
+    if not (profile.key_optional and api_key is None and not configured.api_key_env):
+        key = key_of(provider, configured, explicit=api_key, environ=environ)
+    secret = key.value if key else ""
+    http = HttpRoute(endpoint=endpoint_of(profile, secret), codec=codec_of(profile.dialect))
+    return _Way(route_of(settings, provider, model), http, secret)
+
+
+def provider_and_model(settings: Settings, name: str) -> tuple[str, str]:
     """`provider/model`; a bare name, or one whose first part is no provider, belongs to `providers.default`."""
     from turnwright.providers.profiles import PROFILES
 
-    provider, slash, model = settings.model.partition("/")
+    provider, slash, model = name.partition("/")
     if slash and model and (provider in PROFILES or provider in settings.providers.named):
         return provider, model
     if settings.providers.default:
-        return settings.providers.default, settings.model
+        return settings.providers.default, name
     if not slash:
         raise ConfigError(
-            f"The model {settings.model!r} names no provider.",
+            f"The model {name!r} names no provider.",
             remedy="Write provider/model, set providers.default, or give --base-url.",
         )
     return provider, model

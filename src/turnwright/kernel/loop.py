@@ -42,6 +42,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     inbox_ids: tuple[str, ...] = ()
     continued: bool = False
     begun: Tally | None = None
+    route: str = ""
+    """The route of the conversation's last attempt: another one now is a switch, and is recorded."""
 
 
 class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,8 @@ class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):
     context_size: int | None
     text: str
     denials: int
+    route: str
+    """Where the last attempt went."""
 
 
 async def run_turn(turn: Turn, ports: Ports, record: Record) -> TurnOutcome:
@@ -84,7 +88,13 @@ class _RunningTurn:
         self.scribe = Scribe(record, turn.history, self.tally, ports.guards)
         self.bounds = Bounds(turn.limits, ports.clock, ports.cancel, self.beat)
         self.sampler = Sampler(
-            ports, self.scribe, self.bounds, strategy_for(turn.retry), turn.dispatch.eager, self.now_waiting_for
+            ports,
+            self.scribe,
+            self.bounds,
+            strategy_for(turn.retry),
+            turn.dispatch.eager,
+            turn.route,
+            self.now_waiting_for,
         )
         self.began = ports.clock.monotonic()
         self.waiting_for = "the first step"
@@ -261,6 +271,7 @@ class _RunningTurn:
             context_size=tally.context_size,
             text=tally.text,
             denials=tally.denials,
+            route=self.sampler.route,
         )
 
     def now_waiting_for(self, what: str) -> None:

@@ -51,8 +51,16 @@ class Ids(Protocol):
 class Model(Protocol):
     """One attempt at a time. The loop owns retry and budget; the model owns routes and their health."""
 
-    def route(self, tried: Sequence[Tried]) -> Route | NoRoute:
-        """Where the next attempt of this step goes, given what was tried in it."""
+    def route(self, tried: Sequence[Tried], *, tools: bool = True) -> Route | NoRoute:
+        """Where the next attempt of this step goes, given what was tried in it and whether tools are offered."""
+        ...
+
+    def judged(self, tried: Tried) -> None:
+        """What became of an attempt, good or bad: health is kept by it."""
+        ...
+
+    def prefer(self, route: str) -> None:
+        """Begin with this route, if it is still there: the one that the conversation was switched to."""
         ...
 
     def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:

@@ -49,6 +49,10 @@ def is_retryable(verdict: Verdict, status: int | None, kind: ErrorKind | None) -
     return True
 
 
+REROUTABLE_KINDS: frozenset[ErrorKind] = frozenset({"auth", "billing", "permission", "not_found"})
+"""What is wrong with one route need not be wrong with the next; a bad request is bad everywhere."""
+
+
 class Again(msgspec.Struct, frozen=True):
     """Try once more after a pause."""
 
@@ -63,6 +67,7 @@ def after_failure(
     strategy: RetryStrategy,
     *,
     retryable: bool,
+    kind: ErrorKind | None,
     had_content: bool,
     attempts: int,
     on_this_route: int,
@@ -74,7 +79,7 @@ def after_failure(
     """`jitter` is between -1 and 1. A reroute needs no pause: the next host did not ask for one."""
     if had_content:
         return GiveUp("part of the answer had already been given")
-    if not retryable:
+    if not retryable and not (rerouted and kind in REROUTABLE_KINDS):
         return GiveUp("the same request would fail again")
     if strategy.budget is not None and attempts >= strategy.budget:
         return GiveUp(f"the attempt budget of the step ({strategy.budget}) is used up")

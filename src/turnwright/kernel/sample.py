@@ -17,14 +17,14 @@ from turnwright.kernel.ports import Ports, Reservation
 from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.verdict import verdict_of
-from turnwright.schema.facts import AttemptEnded, AttemptFault, AttemptStarted, ModelReplied, Timing
+from turnwright.schema.facts import AttemptEnded, AttemptFault, AttemptStarted, ModelReplied, RouteSwitched, Timing
 from turnwright.schema.ids import ConversationId, StepId, TurnId
 from turnwright.schema.live import RetryWait
 from turnwright.schema.messages import AssistantMessage
 from turnwright.schema.parts import Closed, Part, ReasoningPart, Text
 from turnwright.schema.prompt import Prompt, ToolSpec
 from turnwright.schema.routes import NoRoute, Route, Tried
-from turnwright.schema.verdicts import GOOD_VERDICTS, Verdict
+from turnwright.schema.verdicts import GOOD_VERDICTS, ErrorKind, Verdict
 
 CHARS_PER_TOKEN = 4
 DEFAULT_OUTPUT_TOKENS = 4_096
@@ -56,9 +56,12 @@ class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing
 
     @property
+    def kind(self) -> ErrorKind | None:
+        return self.reply.error.kind if self.reply.error else None
+
+    @property
     def retryable(self) -> bool:
-        kind = self.reply.error.kind if self.reply.error else None
-        return is_retryable(self.verdict, self.closed.status, kind)
+        return is_retryable(self.verdict, self.closed.status, self.kind)
 
 
 class Sampler:
@@ -71,6 +74,7 @@ class Sampler:
         bounds: Bounds,
         strategy: RetryStrategy,
         eager: bool,
+        route: str,
         waiting_for: Callable[[str], None],
     ) -> None:
         self._ports = ports
@@ -79,19 +83,25 @@ class Sampler:
         self._strategy = strategy
         self._eager = eager
         self._waiting_for = waiting_for
+        self.route = route
+        """Where the last attempt of this conversation went; empty before the first."""
 
     async def sample(self, step: Step, prompt: Prompt, dispatcher: Dispatcher) -> Sampled | End:
         tried: list[Tried] = []
         slept_s = 0.0
-        route = self._ports.model.route(tried)
+        tools = bool(prompt.tools)
+        route = self._ports.model.route(tried, tools=tools)
         while True:
             if isinstance(route, NoRoute):
                 return End("provider-error", route.message)
             reservation = self._reserve(route, prompt)
             if isinstance(reservation, End):
                 return reservation
+            self._note_switch(step, route, tried)
             attempt = await self._attempt(len(tried) + 1, step, route, prompt, dispatcher)
             cost_usd = self._settle(attempt, reservation)
+            judged = _tried(attempt, tools)
+            self._ports.model.judged(judged)
             self._scribe.note(_ended(attempt, step, cost_usd))
             if attempt.verdict in GOOD_VERDICTS and attempt.verdict != "empty":
                 message = attempt.reply.message
@@ -100,8 +110,8 @@ class Sampler:
                 )
                 return Sampled(message, attempt.verdict)
             await dispatcher.drop_early()
-            tried.append(_tried(attempt))
-            following = self._ports.model.route(tried)
+            tried.append(judged)
+            following = self._ports.model.route(tried, tools=tools)
             match self._after(attempt, tried, following, slept_s):
                 case GiveUp(why):
                     return End("provider-error", f"{_what_happened(attempt)}; {why}")
@@ -118,6 +128,7 @@ class Sampler:
         return after_failure(
             self._strategy,
             retryable=attempt.retryable,
+            kind=attempt.kind,
             had_content=attempt.reply.has_content,
             attempts=len(tried),
             on_this_route=sum(one.route == attempt.route.name for one in tried),
@@ -147,7 +158,9 @@ class Sampler:
 
     async def _attempt(self, number: int, step: Step, route: Route, prompt: Prompt, dispatcher: Dispatcher) -> _Attempt:
         await self._scribe.record(
-            AttemptStarted(turn_id=step.turn_id, step_id=step.step_id, attempt=number, route=route.name)
+            AttemptStarted(
+                turn_id=step.turn_id, step_id=step.step_id, attempt=number, route=route.name, stream=route.stream
+            ),
         )
         self._waiting_for(f"the model ({route.name}, attempt {number})")
         self._bounds.awaiting_model()
@@ -204,6 +217,16 @@ class Sampler:
             timing=watch.timing(),
         )
 
+    def _note_switch(self, step: Step, route: Route, tried: Sequence[Tried]) -> None:
+        before, self.route = self.route, route.name
+        if before and before != route.name:
+            reason = f"{len(tried)} attempts failed, the last: {tried[-1].verdict}" if tried else "closed to requests"
+            self._scribe.note(
+                RouteSwitched(
+                    turn_id=step.turn_id, step_id=step.step_id, before=before, after=route.name, reason=reason
+                )
+            )
+
     def _reserve(self, route: Route, prompt: Prompt) -> Reservation | End:
         tally, history = self._scribe.tally, self._scribe.history
         estimate = max(tally.context_size or 0, history.size_chars // CHARS_PER_TOKEN)
@@ -244,12 +267,16 @@ class _Stopwatch:
         return Timing(total_ms=total_ms, ttft_ms=ttft_ms, decode_ms=round(total_ms - ttft_ms, 3))
 
 
-def _tried(attempt: _Attempt) -> Tried:
+def _tried(attempt: _Attempt, tools: bool) -> Tried:
     return Tried(
         route=attempt.route.name,
         verdict=attempt.verdict,
         status=attempt.closed.status,
+        kind=attempt.kind,
         retryable=attempt.retryable,
+        stream=attempt.route.stream,
+        tools=tools,
+        retry_after_s=attempt.closed.retry_after_s,
     )
 
 

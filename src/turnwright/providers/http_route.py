@@ -14,7 +14,7 @@ from turnwright.providers.endpoint import Endpoint, request_to
 from turnwright.schema.frames import Frame
 from turnwright.schema.parts import Part
 from turnwright.schema.prompt import Prompt
-from turnwright.schema.routes import NoRoute, Route, Tried
+from turnwright.schema.routes import Route
 from turnwright.schema.settings import Timers
 from turnwright.wire.capture import Cassette, Recording
 from turnwright.wire.connection import Head
@@ -28,7 +28,6 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
 
     endpoint: Endpoint
     codec: Codec
-    stream: bool = True
 
 
 class Captured(Protocol):
@@ -80,15 +79,10 @@ class HttpModel:
         self._captured = captured
         self._encoded = EncodedMessages()
 
-    async def attempt(
-        self, route: Route, prompt: Prompt, *, stream: bool | None = None
-    ) -> AsyncGenerator[Sequence[Part], None]:
-        """Parts in batches as bytes come, `Closed` last. Closing the generator hangs up at once.
-
-        `stream` overrides what the route prefers (a step that falls back to a whole document).
-        """
+    async def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
+        """Parts in batches as bytes come, `Closed` last. Closing the generator hangs up at once."""
         http = self._routes[route.name]
-        streamed = http.stream if stream is None else stream
+        streamed = route.stream
         codec, quirks = http.codec, http.endpoint.quirks
         messages = self._encoded.of(prompt, codec, route.name, quirks)
         body = codec.encode_request(prompt, route.model, messages, streamed, quirks)
@@ -142,18 +136,3 @@ class ReplyReader:
                 exchange.finished()
             return parts
         return None
-
-
-class OneRoute:
-    """A whole `kernel.ports.Model` with a single route. How often it is tried is the loop's business."""
-
-    def __init__(self, model: HttpModel, route: Route) -> None:
-        self._model = model
-        self._route = route
-
-    def route(self, tried: Sequence[Tried]) -> Route | NoRoute:
-        del tried
-        return self._route
-
-    def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
-        return self._model.attempt(route, prompt)

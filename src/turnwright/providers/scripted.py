@@ -96,8 +96,8 @@ class ScriptedModel:
         self.prompts: list[Prompt] = []
         """Every prompt as it was sent, in order; the history it came with may have grown since."""
 
-    def route(self, tried: Sequence[Tried]) -> Route | NoRoute:
-        del tried
+    def route(self, tried: Sequence[Tried], *, tools: bool = True) -> Route | NoRoute:
+        del tried, tools
         script = self._script
         return Route(
             name=script.route,

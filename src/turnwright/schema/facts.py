@@ -79,6 +79,7 @@ class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):
 class AttemptStarted(Fact, frozen=True, kw_only=True, tag="attempt.started"):
     attempt: int
     route: str
+    stream: bool = True
     purpose: str = "turn"
     idempotency: Idempotency = "repeatable"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from turnwright.schema.verdicts import Verdict
+from turnwright.schema.verdicts import ErrorKind, Verdict
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +24,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     price: Price | None = None
     window: int | None = None
     max_output: int | None = None
+    stream: bool = True
+    """Whether the reply is asked for as a stream."""
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +34,13 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     route: str
     verdict: Verdict
     status: int | None = None
+    kind: ErrorKind | None = None
     retryable: bool = False
+    """The same request, sent again, could do better."""
+    stream: bool = True
+    tools: bool = False
+    """Tools were offered in it."""
+    retry_after_s: float | None = None
 
 
 class NoRoute(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,25 @@ class Provider(Section, frozen=True, kw_only=True):
     """The host profile whose quirks apply. Empty: the one of the provider's name."""
 
 
+class Breaker(Section, frozen=True, kw_only=True):
+    """`providers.routing.circuit`: when a route that fails is given a rest, in which it is asked nothing."""
+
+    failures: Annotated[int, msgspec.Meta(gt=0)] = 3
+    """So many failures within the window open the circuit."""
+    window_s: Seconds = 600.0
+    """How long a failure counts."""
+    open_s: Seconds = 900.0
+    """How long the rest lasts; then there is one trial."""
+
+
+class Routing(Section, frozen=True, kw_only=True):
+    """`providers.routing`: where a step goes when its route fails."""
+
+    fallback: tuple[str, ...] = ()
+    """Models, as `provider/model`, in the order in which they are tried. None is ever used that is not listed."""
+    circuit: Breaker = Breaker()
+
+
 class Providers(Section, frozen=True, kw_only=True):
     """`providers`: every other key of this section is the name of a provider."""
 
@@ -42,6 +61,7 @@ class Providers(Section, frozen=True, kw_only=True):
 
     default: str = ""
     """The provider of a model name that does not begin with one."""
+    routing: Routing = Routing()
     named: dict[str, Provider] = {}
 
 

@@ -13,11 +13,13 @@ from turnwright.kernel.loop import Turn, TurnOutcome, run_turn
 from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, Model, Ports, Tools
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import (
+    AttemptStarted,
     ConversationOpened,
     Fact,
     InboxWithdrawn,
     KnownFact,
     Note,
+    RouteSwitched,
     TurnEnded,
     TurnStarted,
     Unknown,
@@ -79,6 +81,7 @@ class Conversation:
         self.history = history
         self.unfinished: Unfinished | None = None
         self.last_reason: StopReason | None = None
+        self._route = ""
         self._session = session
         self._lease = lease
         self._inbox = Inbox()
@@ -198,6 +201,7 @@ class Conversation:
             inbox_ids=inbox_ids,
             continued=continued,
             begun=begun,
+            route=self._route,
         )
 
     async def _run(self, turn: Turn) -> TurnOutcome:
@@ -222,7 +226,7 @@ class Conversation:
             outcome = await run_turn(turn, ports, self._record)
         finally:
             self._cancel = None
-        self.last_reason = outcome.reason
+        self.last_reason, self._route = outcome.reason, outcome.route
         return outcome
 
     async def _bury_unfinished(self) -> None:
@@ -251,6 +255,13 @@ class Conversation:
     def _fold(self, fact: KnownFact | Unknown) -> None:
         self.history.apply(fact)
         self._inbox.apply(fact)
+        match fact:
+            case AttemptStarted(route=route):
+                self._route = route
+            case RouteSwitched(after=after):
+                self._session.model.prefer(after)
+            case _:
+                pass
         match fact:
             case TurnStarted(turn_id=str(turn_id), mode=mode):
                 self.unfinished = Unfinished(turn_id=turn_id, mode=mode, tally=Tally())

@@ -1,0 +1,147 @@
+"""Which route the next attempt takes: `kernel.ports.Model` over any number of them (P11 to P14).
+
+It never retries by itself; it answers the loop's question `where to now?` from what was tried in this step, what the
+conversation was switched to, each route's health and what probes have shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from turnwright.providers.health import (
+    HEALTHY,
+    Health,
+    Way,
+    after,
+    circuit_of,
+    opens_until_s,
+    trial_begun,
+)
+from turnwright.schema.parts import Part
+from turnwright.schema.prompt import Prompt
+from turnwright.schema.routes import NoRoute, Route, Tried
+from turnwright.schema.settings import Breaker
+from turnwright.schema.verdicts import Verdict
+
+TRIES_PER_ROUTE = 3
+RETRY_AFTER_S_MAX = 30.0
+"""A host that asks for more patience than this is left for the next route, where there is one."""
+
+STREAM_FAULTS: frozenset[Verdict] = frozenset(
+    {"interstitial", "non_json", "empty", "truncated", "stall", "malformed_call", "in_band_error"}
+)
+"""What a host that cannot stream looks like: worth one try with a whole document."""
+
+
+class Attempts(Protocol):
+    def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]: ...
+
+
+class HealthBook(Protocol):
+    """Keeps health across conversations, processes and restarts."""
+
+    def of(self, way: Way) -> Health: ...
+
+    def put(self, way: Way, health: Health) -> None: ...
+
+
+class MemoryHealth:
+    """A book that is forgotten with the process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Way, Health] = {}
+
+    def of(self, way: Way) -> Health:
+        return self._kept.get(way, HEALTHY)
+
+    def put(self, way: Way, health: Health) -> None:
+        self._kept[way] = health
+
+
+class Router:
+    """One conversation's view of its routes, in order of preference. `streams` says of a route whether streaming was
+    proven (True), disproven (False) or never probed (None)."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        attempts: Attempts,
+        *,
+        health: HealthBook,
+        wall_s: Callable[[], float],
+        breaker: Breaker | None = None,
+        streams: Mapping[str, bool | None] | None = None,
+    ) -> None:
+        self._routes = list(routes)
+        self._attempts = attempts
+        self._health = health
+        self._wall_s = wall_s
+        self._breaker = breaker or Breaker()
+        self._streams = dict(streams or {})
+        self._current = self._routes[0].name
+
+    def prefer(self, route: str) -> None:
+        if any(each.name == route for each in self._routes):
+            self._current = route
+
+    def route(self, tried: Sequence[Tried], *, tools: bool = True) -> Route | NoRoute:
+        """The current route until it has had its tries; then the next in order that is healthy. Sticky."""
+        closed: list[str] = []
+        for route in self._in_order():
+            if self._is_spent(route.name, tried):
+                continue
+            chosen = msgspec.structs.replace(route, stream=self._streamed(route, tried))
+            way = Way(route.name, chosen.stream, tools)
+            health = self._health.of(way)
+            circuit = circuit_of(health, self._breaker, self._wall_s())
+            if circuit == "open" and not any(one.route == route.name for one in tried):
+                closed.append(f"{route.name} is closed until {self._until(health)} after {health.last_failure}")
+                continue
+            if circuit == "trial":
+                self._health.put(way, trial_begun(health, self._wall_s()))
+            self._current = route.name
+            return chosen
+        if closed:
+            return NoRoute(message="; ".join(closed) + ": too many failures in a row")
+        return NoRoute(message="every route has been tried")
+
+    def judged(self, tried: Tried) -> None:
+        way = Way(tried.route, tried.stream, tried.tools)
+        before = self._health.of(way)
+        now = after(before, tried, self._breaker, self._wall_s())
+        if now != before:
+            self._health.put(way, now)
+
+    def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
+        return self._attempts.attempt(route, prompt)
+
+    def _in_order(self) -> list[Route]:
+        """The current one first, then those behind it, then those before it."""
+        at = next(index for index, route in enumerate(self._routes) if route.name == self._current)
+        return self._routes[at:] + self._routes[:at]
+
+    def _is_spent(self, name: str, tried: Sequence[Tried]) -> bool:
+        """With nowhere else to go the loop decides when to stop: a route of its own is never spent."""
+        if len(self._routes) == 1:
+            return False
+        here = [one for one in tried if one.route == name]
+        if not here:
+            return False
+        last = here[-1]
+        asked_to_wait = (last.retry_after_s or 0.0) > RETRY_AFTER_S_MAX
+        return len(here) >= TRIES_PER_ROUTE or not last.retryable or asked_to_wait
+
+    def _streamed(self, route: Route, tried: Sequence[Tried]) -> bool:
+        """Proven or not yet known: stream. Not known, and it has just failed like a host that cannot: do not."""
+        proven = self._streams.get(route.name)
+        if proven is not None:
+            return proven and route.stream
+        failed = any(one.route == route.name and one.stream and one.verdict in STREAM_FAULTS for one in tried)
+        return route.stream and not failed
+
+    def _until(self, health: Health) -> str:
+        until_s = opens_until_s(health, self._breaker)
+        return f"{max(0.0, (until_s or 0.0) - self._wall_s()):.0f} s from now"
