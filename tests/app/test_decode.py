@@ -29,14 +29,14 @@ from turnwright.app.decode import (
 from turnwright.providers.dialects import DIALECTS
 from turnwright.schema.errors import InputError, UsageError
 
-WIRE = Path(os.environ.get("TURNWRIGHT_SHARED") or Path(__file__).parents[3] / "shared") / "wire"
+WIRE = Path(os.environ.get("TURNWRIGHT_TEST_SHARED") or Path(__file__).parents[3] / "shared") / "wire"
 FILES = ("anthropic", "gemini", "ollama", "ollama-generate", "openai-chat", "openai-responses")
 
 WRONG: dict[str, str] = {}
 """Records that we hold to be wrong in the data, by id, each with the reason. None so far."""
 
 needs_records = pytest.mark.skipif(
-    not WIRE.is_dir(), reason=f"no recorded traffic at {WIRE}; set TURNWRIGHT_SHARED to the folder that holds wire/"
+    not WIRE.is_dir(), reason=f"no recorded traffic at {WIRE}; TURNWRIGHT_TEST_SHARED names the folder of wire/"
 )
 
 

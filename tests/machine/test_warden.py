@@ -75,7 +75,10 @@ async def test_commands_without_subreaper_and_proc(elsewhere: LocalMachine) -> N
         await run(elsewhere, Command(argv=("no-such-program-here",)))
 
 
-@pytest.mark.parametrize("text", [SLEEP, f"{SLEEP} & wait", f"setsid -w {SLEEP}", f"({SLEEP} &); sleep 5"])
+FAMILIES = [SLEEP, f"{SLEEP} & wait", f"setsid -w {SLEEP}", f"({SLEEP} &); sleep 5"]
+
+
+@pytest.mark.parametrize("text", FAMILIES, ids=["alone", "behind", "own session", "orphan"])
 async def test_stop_without_subreaper_and_proc(elsewhere: LocalMachine, text: str) -> None:
     process = await elsewhere.spawn(Command(argv=("bash", "-c", f"{text}; true")))
     await asyncio.sleep(0.2)

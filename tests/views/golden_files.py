@@ -1,4 +1,4 @@
-"""Goldens: whole renderings as files. `TURNWRIGHT_WRITE_GOLDENS=1` writes them anew; read the difference before it is
+"""Goldens: whole renderings as files. `TURNWRIGHT_TEST_WRITE_GOLDENS=1` writes them anew; read the diff before it is
 committed."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent / "goldens"
 def check(name: str, seen: str | bytes) -> None:
     path = FOLDER / name
     data = seen.encode() if isinstance(seen, str) else seen
-    if os.environ.get("TURNWRIGHT_WRITE_GOLDENS") == "1":
+    if os.environ.get("TURNWRIGHT_TEST_WRITE_GOLDENS") == "1":
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     assert data.decode() == path.read_bytes().decode()

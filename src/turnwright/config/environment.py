@@ -17,7 +17,7 @@ from turnwright.config.layers import Layer, Place, Said, layer_of
 
 PREFIX = "TURNWRIGHT_"
 NOT_SETTINGS = frozenset({"TURNWRIGHT_HOME"})
-TESTING = "TURNWRIGHT_TESTING_"
+TESTS = "TURNWRIGHT_TEST_"
 """Variables of the test fakes; no setting begins with it."""
 
 
@@ -32,6 +32,6 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 def _said(environ: Mapping[str, str]) -> Iterator[Said]:
     for variable, value in sorted(environ.items()):
-        if variable.startswith(PREFIX) and variable not in NOT_SETTINGS and not variable.startswith(TESTING):
+        if variable.startswith(PREFIX) and variable not in NOT_SETTINGS and not variable.startswith(TESTS):
             path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
             yield Said(path=path, value=value, place=Place(layer="environment", where=variable))

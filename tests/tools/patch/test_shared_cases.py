@@ -14,10 +14,10 @@ from turnwright.tools.patch.directory import apply_to_directory
 from turnwright.tools.patch.formats import Format, detect
 from turnwright.tools.patch.search_replace import parse_search_replace
 
-SHARED = Path(os.environ.get("TURNWRIGHT_SHARED") or Path(__file__).resolve().parents[4] / "shared") / "patch"
+SHARED = Path(os.environ.get("TURNWRIGHT_TEST_SHARED") or Path(__file__).resolve().parents[4] / "shared") / "patch"
 FORMATS: dict[str, Format] = {"v4a-patch": "apply_patch", "v4a-diff": "v4a_diff", "search-replace": "search_replace"}
 
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the recorded patches (TURNWRIGHT_SHARED) are not here")
+pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="no recorded patches (TURNWRIGHT_TEST_SHARED)")
 
 
 def tree(root: Path) -> dict[str, bytes]:
