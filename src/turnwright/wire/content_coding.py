@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-INFLATED_BYTES_MAX = 256 * 1024 * 1024
+INFLATED_BYTES_MAX = 64 * 1024 * 1024
 """A body that grows beyond this is an attack or a mistake."""
 
 

@@ -114,12 +114,12 @@ class Exchange:
         self._progressed = True
         self._progress_s = self._clock.monotonic()
         if self._grace_until is not None:
-            self._grace(FINISHED_GRACE_S)
+            self._grace(min(FINISHED_GRACE_S, self._timers.gap_s))
 
     def finished(self) -> None:
         """A finish reason came. Wait for what may follow it, but not for long."""
         if self._grace_until is None:
-            self._grace(FINISHED_GRACE_S)
+            self._grace(min(FINISHED_GRACE_S, self._timers.gap_s))
 
     async def read(self) -> Sequence[Frame] | None:
         if self.ended is not None:

@@ -146,7 +146,8 @@ def _json_problem(data: bytes) -> str:
     except msgspec.DecodeError as wrong:
         words = str(wrong)
         place = re.search(r"\(byte (\d+)\)", words)
-        at_end = int(place[1]) >= len(data) if place else True  # msgspec names no place where it met the end
+        # msgspec names no place where it met the end, unless it was inside a number.
+        at_end = place is None or (int(place[1]) >= len(data) and "trailing" not in words)
         return "cut" if at_end else words
     except RecursionError:
         return "it is nested too deeply"
