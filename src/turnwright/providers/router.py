@@ -91,29 +91,37 @@ class Router:
         """The current route until it has had its tries; then the next in order that is healthy. Sticky."""
         closed: list[str] = []
         for route in self._in_order():
-            if self._is_spent(route.name, tried):
+            here = [one for one in tried if one.route == route.name]
+            if self._is_spent(here):
                 continue
-            chosen = msgspec.structs.replace(route, stream=self._streamed(route, tried))
+            chosen = msgspec.structs.replace(route, stream=self._streamed(route, here))
             way = Way(route.name, chosen.stream, tools)
-            health = self._health.of(way)
-            circuit = circuit_of(health, self._breaker, self._wall_s())
-            if circuit == "open" and not any(one.route == route.name for one in tried):
-                closed.append(f"{route.name} is closed until {self._until(health)} after {health.last_failure}")
-                continue
+            circuit = circuit_of(self._health.of(way), self._breaker, self._wall_s())
+            if circuit == "open" and not here:
+                if not (way.stream and self._health.of(_whole(way)) == HEALTHY):
+                    closed.append(f"{route.name} is closed to requests for {self._rest(way)}")
+                    continue
+                # Only its streams fail: it is asked for whole documents until its streams have had their rest.
+                chosen = msgspec.structs.replace(chosen, stream=False)
             if circuit == "trial":
-                self._health.put(way, trial_begun(health, self._wall_s()))
+                self._health.put(way, trial_begun(self._health.of(way), self._wall_s()))
             self._current = route.name
             return chosen
         if closed:
-            return NoRoute(message="; ".join(closed) + ": too many failures in a row")
+            return NoRoute(message="; ".join(closed))
         return NoRoute(message="every route has been tried")
 
     def judged(self, tried: Tried) -> None:
-        way = Way(tried.route, tried.stream, tried.tools)
-        before = self._health.of(way)
-        now = after(before, tried, self._breaker, self._wall_s())
-        if now != before:
-            self._health.put(way, now)
+        """A failure also counts for whatever asks more of the route: what cannot give a document cannot stream one. And
+        one that has nothing to do with streaming counts for both."""
+        least_stream = tried.stream and tried.verdict in STREAM_FAULTS
+        every = [Way(tried.route, stream, tools) for stream in (False, True) for tools in (False, True)]
+        failed = [way for way in every if way.stream >= least_stream and way.tools >= tried.tools]
+        for way in failed if tried.retryable else [Way(tried.route, tried.stream, tried.tools)]:
+            before = self._health.of(way)
+            now = after(before, tried, self._breaker, self._wall_s())
+            if now != before:
+                self._health.put(way, now)
 
     def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
         return self._attempts.attempt(route, prompt)
@@ -123,25 +131,25 @@ class Router:
         at = next(index for index, route in enumerate(self._routes) if route.name == self._current)
         return self._routes[at:] + self._routes[:at]
 
-    def _is_spent(self, name: str, tried: Sequence[Tried]) -> bool:
+    def _is_spent(self, here: Sequence[Tried]) -> bool:
         """With nowhere else to go the loop decides when to stop: a route of its own is never spent."""
-        if len(self._routes) == 1:
+        if len(self._routes) == 1 or not here:
             return False
-        here = [one for one in tried if one.route == name]
-        if not here:
-            return False
-        last = here[-1]
-        asked_to_wait = (last.retry_after_s or 0.0) > RETRY_AFTER_S_MAX
-        return len(here) >= TRIES_PER_ROUTE or not last.retryable or asked_to_wait
+        asked_to_wait = (here[-1].retry_after_s or 0.0) > RETRY_AFTER_S_MAX
+        return len(here) >= TRIES_PER_ROUTE or not here[-1].retryable or asked_to_wait
 
-    def _streamed(self, route: Route, tried: Sequence[Tried]) -> bool:
+    def _streamed(self, route: Route, here: Sequence[Tried]) -> bool:
         """Proven or not yet known: stream. Not known, and it has just failed like a host that cannot: do not."""
         proven = self._streams.get(route.name)
         if proven is not None:
             return proven and route.stream
-        failed = any(one.route == route.name and one.stream and one.verdict in STREAM_FAULTS for one in tried)
-        return route.stream and not failed
+        return route.stream and not any(one.stream and one.verdict in STREAM_FAULTS for one in here)
 
-    def _until(self, health: Health) -> str:
-        until_s = opens_until_s(health, self._breaker)
-        return f"{max(0.0, (until_s or 0.0) - self._wall_s()):.0f} s from now"
+    def _rest(self, way: Way) -> str:
+        health = self._health.of(way)
+        left_s = (opens_until_s(health, self._breaker) or 0.0) - self._wall_s()
+        return f"{max(0.0, left_s):.0f} s after failures in a row, the last: {health.last_failure}"
+
+
+def _whole(way: Way) -> Way:
+    return Way(way.route, False, way.tools)
