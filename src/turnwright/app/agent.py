@@ -13,6 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from turnwright.app.engine import Engine, nobody_answers, open_engine
+from turnwright.app.models import ENDPOINT
 from turnwright.app.running import Running
 from turnwright.app.turns import first_turn, next_turn
 from turnwright.config.load import Flag, Loaded, load
@@ -24,8 +25,6 @@ from turnwright.schema.limits import Limits, check_limits
 from turnwright.schema.parts import Usage
 from turnwright.schema.verdicts import StopReason
 from turnwright.session.broadcast import Event
-
-ENDPOINT = "endpoint"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,6 @@ from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
 from turnwright.schema.errors import ConfigError, InputError
 from turnwright.schema.facts import Fact
-from turnwright.schema.masking import Masker
 from turnwright.session.conversation import Session
 from turnwright.tools.registry import Toolbox
 from turnwright.tools.standard import standard_tools
@@ -74,7 +73,6 @@ class Engine:
         async with AsyncExitStack() as stack:
             opened = Opened(model=model) if model else None
             opened = opened or await opened_model(stack, self.loaded, self._environ, self.clock, api_key)
-            masker = Masker(opened.secrets)
             machine = open_local(
                 workspace,
                 keeper=self._keeper,
@@ -88,12 +86,13 @@ class Engine:
             yield Session(
                 journal=self.journal,
                 model=opened.model,
-                tools=MaskedTools(toolbox, masker),
+                tools=MaskedTools(toolbox, opened.masker),
                 context=PromptContext(workspace=machine.workspace, sandbox=machine.sandbox),
                 guards=guards or NoGuards(),
                 clock=self.clock,
                 ids=SystemIds(self.clock.wall_ms),
-                masker=masker,
+                masker=opened.masker,
+                captures=opened.captures,
                 ask=ask,
                 jitter=jitter,
                 limits=settings.loop.limits,

@@ -15,8 +15,10 @@ from turnwright.config.keys import key_of
 from turnwright.config.load import Loaded
 from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
+from turnwright.schema.masking import Masker
 from turnwright.schema.routes import Price, Route
 from turnwright.schema.settings import ModelEntry, Provider, Settings
+from turnwright.session.ports import Captures, NoCaptures
 
 if TYPE_CHECKING:
     from turnwright.providers.http_route import HttpRoute
@@ -24,13 +26,17 @@ if TYPE_CHECKING:
 DEMO = "demo"
 """The model of `turnwright demo`, so that its conversation can be carried on."""
 SCRIPTED = "scripted/"
+ENDPOINT = "endpoint"
+"""The provider that `--base-url` (or `Agent(base_url=...)`) makes for one run."""
+HEALTH_FILE = "health.json"
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """A model and the secrets that must never be written down."""
+    """A model, what hides its secrets, and where its bytes wait."""
 
     model: Model
-    secrets: tuple[str, ...] = ()
+    masker: Masker = Masker()
+    captures: Captures = NoCaptures()
 
 
 async def opened_model(
@@ -60,9 +66,10 @@ async def _http_model(
 ) -> Opened:
     """The model and its fallbacks, each a route of its own. A fallback without a key is an error now, not when it is
     needed."""
+    from turnwright.app.captures import AttemptCaptures
     from turnwright.app.health_file import HealthFile
     from turnwright.providers.http_route import HttpModel
-    from turnwright.providers.router import Router
+    from turnwright.providers.router import MemoryHealth, Router
     from turnwright.wire.http import HttpClient
     from turnwright.wire.proxies import proxies_from
 
@@ -70,6 +77,8 @@ async def _http_model(
     names = [settings.model, *settings.providers.routing.fallback]
     ways = [_way(settings, name, environ, api_key if name == settings.model else None) for name in dict.fromkeys(names)]
     client = await stack.enter_async_context(HttpClient(proxies=proxies_from(environ)))
+    masker = Masker(way.secret for way in ways if way.secret)
+    captures = AttemptCaptures(settings.capture, masker)
     http = HttpModel(
         client,
         {way.route.name: way.http for way in ways},
@@ -77,15 +86,18 @@ async def _http_model(
         wall_s=lambda: clock.wall_ms() / 1000,
         timers=settings.timers,
         agent=f"turnwright/{__version__}",
+        captured=None if settings.capture == "off" else captures,
     )
+    # An endpoint given for one run is nobody's route: what it did must not be held against the next one's.
+    one_off = all(way.route.name.startswith(f"{ENDPOINT}/") for way in ways)
     router = Router(
         [way.route for way in ways],
         http,
-        health=HealthFile(loaded.folders.state / "health.json"),
+        health=MemoryHealth() if one_off else HealthFile(loaded.folders.state / HEALTH_FILE),
         wall_s=lambda: clock.wall_ms() / 1000,
         breaker=settings.providers.routing.circuit,
     )
-    return Opened(model=router, secrets=tuple(way.secret for way in ways if way.secret))
+    return Opened(model=router, masker=masker, captures=captures)
 
 
 class _Way(msgspec.Struct, frozen=True):

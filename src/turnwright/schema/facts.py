@@ -120,6 +120,8 @@ class AttemptEnded(Fact, frozen=True, kw_only=True, tag="attempt.ended"):
     partial_text: str = ""
     """Text that had already arrived when the attempt failed."""
     purpose: str = "turn"
+    capture: BlobRef | None = None
+    """Request and response as they were on the wire, redacted; `turnwright wire replay` plays it again."""
 
 
 class ModelReplied(Fact, frozen=True, kw_only=True, tag="model.replied"):

@@ -34,7 +34,7 @@ from turnwright.session.broadcast import Broadcast, Subscription
 from turnwright.session.budget import Budget, check_price_known
 from turnwright.session.cancel import Cancellation
 from turnwright.session.inbox import Inbox
-from turnwright.session.ports import Journal, Lease, WallClock
+from turnwright.session.ports import Captures, Journal, Lease, NoCaptures, WallClock
 from turnwright.session.recorder import Recorder, with_payload
 
 
@@ -59,6 +59,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = Retry()
     dispatch: Dispatch = Dispatch()
     mode: str = "build"
+    captures: Captures = NoCaptures()
 
 
 class JitterSource(Protocol):
@@ -87,7 +88,9 @@ class Conversation:
         self._inbox = Inbox()
         self._broadcast = Broadcast()
         self._cancel: Cancellation | None = None
-        self._record = Recorder(session.journal, lease, session.clock, session.masker, self._broadcast)
+        self._record = Recorder(
+            session.journal, lease, session.clock, session.masker, self._broadcast, session.captures
+        )
 
     @classmethod
     async def create(cls, session: Session) -> Conversation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from turnwright.schema.facts import Fact, Recorded
+from turnwright.schema.facts import AttemptEnded, Fact, Recorded
 from turnwright.schema.ids import ConversationId, Seq
 
 
@@ -45,6 +45,22 @@ class Journal(Protocol[Held]):
     def follow(self, conversation_id: ConversationId, since: Seq = 0) -> AsyncIterator[Recorded]: ...
 
     async def blob(self, sha256: str) -> bytes: ...
+
+
+class Captures(Protocol):
+    """Where the bytes of attempts wait to be stored with their end."""
+
+    def take(self, lineage: str, ended: AttemptEnded) -> bytes | None:
+        """Redacted; None where none are to be kept."""
+        ...
+
+
+class NoCaptures:
+    """For models that have no bytes."""
+
+    def take(self, lineage: str, ended: AttemptEnded) -> bytes | None:
+        del lineage, ended
+        return None
 
 
 class WallClock(Protocol):

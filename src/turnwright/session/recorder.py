@@ -8,11 +8,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from turnwright.schema.facts import BlobRef, Fact, KnownFact, Recorded, ToolEnded, Unknown, decode_body, encode_body
+from turnwright.schema.facts import (
+    AttemptEnded,
+    BlobRef,
+    Fact,
+    KnownFact,
+    Recorded,
+    ToolEnded,
+    Unknown,
+    decode_body,
+    encode_body,
+)
 from turnwright.schema.ids import Seq
 from turnwright.schema.masking import Masker
 from turnwright.session.broadcast import Broadcast
-from turnwright.session.ports import Journal, Lease, WallClock
+from turnwright.session.ports import Captures, Journal, Lease, WallClock
 
 BLOB_FROM_BYTES = 32 * 1024
 
@@ -23,18 +33,25 @@ class Recorder:
     """`kernel.ports.Record` for one conversation. What it returns is durable; what it shows was durable before."""
 
     def __init__(
-        self, journal: Journal[Any], lease: Lease, clock: WallClock, masker: Masker, broadcast: Broadcast
+        self,
+        journal: Journal[Any],
+        lease: Lease,
+        clock: WallClock,
+        masker: Masker,
+        broadcast: Broadcast,
+        captures: Captures,
     ) -> None:
         self._journal = journal
         self._lease = lease
         self._clock = clock
         self._masker = masker
         self._broadcast = broadcast
+        self._captures = captures
 
     async def __call__(self, *facts: Fact) -> Sequence[Seq]:
         at = self._clock.wall_ms()
         blobs: dict[str, bytes] = {}
-        prepared = [_without_payload(self._masked(fact), blobs) for fact in facts]
+        prepared = [self._without_payload(self._masked(fact), blobs) for fact in facts]
         seqs = await self._journal.append(self._lease, [(at, fact) for fact in prepared], blobs)
         for seq, fact in zip(seqs, prepared, strict=True):
             self._broadcast.emit(
@@ -55,19 +72,25 @@ class Recorder:
         assert isinstance(seen, Fact), "masking changed a fact's type"
         return seen  # type: ignore[return-value]  # every Fact that exists is in the closed union
 
-
-def _without_payload(fact: KnownFact, blobs: dict[str, bytes]) -> KnownFact:
-    """Output over 32 KiB is stored once under its hash, in the same transaction as the fact that names it (F5)."""
-    match fact:
-        case ToolEnded(output=output) if len(output) > BLOB_FROM_BYTES // 4:
-            data = output.encode()
-            if len(data) <= BLOB_FROM_BYTES:
+    def _without_payload(self, fact: KnownFact, blobs: dict[str, bytes]) -> KnownFact:
+        """Large payloads are stored once under their hash, in the same transaction as the fact that names them (F5)."""
+        match fact:
+            case ToolEnded(output=output) if len(output) > BLOB_FROM_BYTES // 4:
+                data = output.encode()
+                if len(data) <= BLOB_FROM_BYTES:
+                    return fact
+                return msgspec.structs.replace(fact, output="", output_blob=_set_apart(data, blobs))
+            case AttemptEnded():
+                captured = self._captures.take(self._lease.conversation_id, fact)
+                return msgspec.structs.replace(fact, capture=_set_apart(captured, blobs)) if captured else fact
+            case _:
                 return fact
-            sha256 = hashlib.sha256(data).hexdigest()
-            blobs[sha256] = data
-            return msgspec.structs.replace(fact, output="", output_blob=BlobRef(sha256=sha256, size_bytes=len(data)))
-        case _:
-            return fact
+
+
+def _set_apart(data: bytes, blobs: dict[str, bytes]) -> BlobRef:
+    sha256 = hashlib.sha256(data).hexdigest()
+    blobs[sha256] = data
+    return BlobRef(sha256=sha256, size_bytes=len(data))
 
 
 async def with_payload(fact: Known, journal: Journal[Any]) -> Known:

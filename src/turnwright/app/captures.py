@@ -1,0 +1,35 @@
+"""The bytes of attempts on their way to the journal: all that failed, the good ones as configured (P15)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from turnwright.schema.facts import AttemptEnded
+from turnwright.schema.masking import Masker
+from turnwright.schema.verdicts import GOOD_VERDICTS
+from turnwright.wire.capture import Cassette, write_cassette
+
+
+class AttemptCaptures:
+    """Hears cassettes from the model and gives them to the recorder, one attempt at a time.
+
+    Only the one that was kept last waits here: the loop records the end of an attempt before it begins another.
+    """
+
+    def __init__(self, keep: Literal["failures", "all", "off"], masker: Masker) -> None:
+        self._keep = keep
+        self._masker = masker
+        self._waiting: dict[str, Cassette] = {}
+
+    def __call__(self, lineage: str, cassette: Cassette) -> None:
+        """`wire`'s side, at the end of an attempt."""
+        self._waiting[lineage] = cassette
+
+    def take(self, lineage: str, ended: AttemptEnded) -> bytes | None:
+        """`session`'s side: the redacted cassette with its verdict, if this attempt's is to be kept."""
+        cassette = self._waiting.pop(lineage, None)
+        failed = ended.verdict not in GOOD_VERDICTS or ended.verdict == "empty"
+        if cassette is None or self._keep == "off" or not (failed or self._keep == "all"):
+            return None
+        cassette.labels["verdict"] = ended.verdict
+        return write_cassette(cassette, self._masker.encoded)
