@@ -37,6 +37,9 @@ _PRAGMAS = (
 )
 
 
+_CODES = apsw.mapping_result_codes | apsw.mapping_extended_result_codes
+
+
 def require_library(version: str = "") -> None:
     found = version or apsw.sqlite_lib_version()
     if tuple(int(number) for number in found.split(".")[:3]) < OLDEST_SQLITE:
@@ -86,9 +89,13 @@ def open_writer(path: Path, now_ms: int) -> apsw.Connection:
     """The write connection of an existing database, brought to the latest schema."""
     with explained(path):
         connection = connect(path, flags=apsw.SQLITE_OPEN_READWRITE)
-        _check_ours(connection, path)
-        if version_of(connection) < LATEST:
-            migrate(connection, now_ms)
+        try:
+            _check_ours(connection, path)
+            if version_of(connection) < LATEST:
+                migrate(connection, now_ms)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 
@@ -122,11 +129,13 @@ def create(path: Path, now_ms: int) -> None:
         leftover.unlink()
     with explained(path):
         connection = connect(new, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
-        new.chmod(0o600)
-        connection.reserve_bytes(reserve=CHECKSUM_BYTES)
-        connection.execute(f"PRAGMA page_size={PAGE_BYTES}; PRAGMA journal_mode=WAL").fetchall()
-        migrate(connection, now_ms)
-        connection.close()
+        try:
+            new.chmod(0o600)
+            connection.reserve_bytes(reserve=CHECKSUM_BYTES)
+            connection.execute(f"PRAGMA page_size={PAGE_BYTES}; PRAGMA journal_mode=WAL").fetchall()
+            migrate(connection, now_ms)
+        finally:
+            connection.close()
     new.replace(path)
     sync_folder(path.parent)
 
@@ -170,7 +179,7 @@ def explained(path: Path) -> Iterator[None]:
 def explain(error: apsw.Error, path: Path) -> JournalError | apsw.Error:
     """What the outside world did to us, in words; anything else is our own bug and stays what it is."""
     extended: int = getattr(error, "extendedresult", 0)
-    code = apsw.mapping_extended_result_codes.get(extended, type(error).__name__)
+    code = str(_CODES.get(extended, type(error).__name__))
     match error:
         case apsw.FullError():
             message, remedy = "has no space left", "Free some disk space; what was acknowledged is safe."
@@ -181,9 +190,9 @@ def explain(error: apsw.Error, path: Path) -> JournalError | apsw.Error:
             message = "is kept locked by another process"
             remedy = "End the process that is stuck, then try again."
         case apsw.NotADBError() | apsw.CorruptError() | apsw.FormatError():
-            return _damaged(path, str(code))
+            return _damaged(path, code)
         case apsw.IOError() if extended in (apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS):
-            return _damaged(path, str(code))
+            return _damaged(path, code)
         case apsw.IOError():
             message, remedy = "met an I/O error", "Check the disk; what was acknowledged is safe."
         case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import apsw
 
 from turnwright.journal.marks import Mark, Marks
+from turnwright.journal.transactions import transaction
 
 
 def note_losses(connection: apsw.Connection, marks: Marks, now_ms: int) -> None:
@@ -12,15 +13,10 @@ def note_losses(connection: apsw.Connection, marks: Marks, now_ms: int) -> None:
     mark = marks.read()
     if lost(connection, mark) is None:
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         what = lost(connection, mark)
         if what is not None:
             connection.execute("INSERT INTO losses (found_at, what) VALUES (?, ?)", (now_ms, what))
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
     marks.forget()
 
 

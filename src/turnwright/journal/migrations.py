@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import apsw
 
+from turnwright.journal.transactions import transaction
+
 APPLICATION_ID = 0x74776A6C
 
 MIGRATIONS: tuple[str, ...] = (
@@ -72,14 +74,9 @@ def version_of(connection: apsw.Connection) -> int:
 
 def migrate(connection: apsw.Connection, now_ms: int) -> None:
     """Bring an older schema forward, all steps or none."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         # Another process may have done it while this one waited.
         for version in range(version_of(connection) + 1, LATEST + 1):
             connection.execute(MIGRATIONS[version - 1])
             connection.execute("INSERT INTO schema_versions VALUES (?, ?)", (version, now_ms))
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise

@@ -29,8 +29,8 @@ from turnwright.schema.facts import BlobRef, Fact
 
 LOCK_PAGE = 0x40000000 // PAGE_BYTES + 1
 """SQLite never writes the page that holds its lock bytes."""
-READ_AGAIN = 5
-READ_AGAIN_S = 0.02
+READ_AGAIN = 3
+READ_AGAIN_S = 0.01
 
 
 def verify(folder: str | os.PathLike[str]) -> Report:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -18,13 +19,14 @@ from turnwright.journal.log import LogAhead
 from turnwright.journal.marks import Marks
 from turnwright.journal.records import RENEW_MS, WallClock
 from turnwright.journal.rows import row_hash
+from turnwright.journal.transactions import transaction
 from turnwright.schema.errors import JournalError, JournalUnwritable, TurnwrightError
 
-BUSY_MS = 5_000
-BUSY_ROUNDS = 12
+BUSY_POLL_S = 0.001
+BUSY_POLLS_MAX = 60_000
 """A write lock that is held for a minute is not traffic but a process that is stuck."""
 CHECKPOINT_FRAMES = 1_000
-CHECKPOINT_BUSY_MS = 50
+CHECKPOINT_POLLS_MAX = 50
 CHECKPOINT_RETRY_FRAMES = 250
 LOG_FRAMES_MAX = 16_000
 """About 64 MiB that could not be moved into the database: time to say so instead of filling the disk."""
@@ -62,7 +64,10 @@ class Writer:
         self._frames = 0
         self._checkpoint_at = CHECKPOINT_FRAMES
         self._checkpoint_error: Exception | None = None
+        self._polls_max = BUSY_POLLS_MAX
+        self._never = threading.Event()
         connection.set_wal_hook(self._log_grew)
+        connection.set_busy_handler(self._wait)
 
     def submit(self, job: Job[Any]) -> None:
         if self._broken:
@@ -188,28 +193,16 @@ class Writer:
             self._marks.changes(changes)
         return answer
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._begin()
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            # After some errors SQLite has already rolled back.
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-
-    def _begin(self) -> None:
+    def _transaction(self) -> AbstractContextManager[None]:
         if self._checkpoint_error is not None and self._frames > LOG_FRAMES_MAX:
             raise self._checkpoint_error
-        for round_ in range(BUSY_ROUNDS):
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                return
-            except apsw.BusyError:
-                if round_ == BUSY_ROUNDS - 1:
-                    raise
+        return transaction(self._connection)
+
+    def _wait(self, polls: int) -> bool:
+        """Asked by SQLite while another process holds the lock. Its own handler sleeps up to 100 ms, and loses every
+        race against a process that is quick to ask again."""
+        self._never.wait(BUSY_POLL_S)
+        return polls < self._polls_max
 
     def _explained(self, error: Exception) -> Exception:
         return explain(error, self._path) if isinstance(error, apsw.Error) else error
@@ -245,7 +238,7 @@ class Writer:
     def _checkpoint(self) -> None:
         """Move the log into the database and empty it, so that nothing of an older log lies behind a newer one."""
         self._checkpoint_at = self._frames + CHECKPOINT_RETRY_FRAMES
-        self._connection.set_busy_timeout(CHECKPOINT_BUSY_MS)
+        self._polls_max = CHECKPOINT_POLLS_MAX
         try:
             self._marks.sync()
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -256,4 +249,4 @@ class Writer:
         else:
             self._frames, self._checkpoint_at, self._checkpoint_error = 0, CHECKPOINT_FRAMES, None
         finally:
-            self._connection.set_busy_timeout(BUSY_MS)
+            self._polls_max = BUSY_POLLS_MAX

@@ -138,6 +138,17 @@ def _seqs(facts: Sequence[Recorded]) -> list[int]:
     return [recorded.seq for recorded in facts]
 
 
+async def _taken_over(bench: _Bench, journal: Journal) -> Any:
+    """Time passes until the holder's lease has run out; a journal may renew it a last time meanwhile."""
+    for _ in range(5):
+        bench.clock.now_ms += LEASE_S * 1000 + 1
+        try:
+            return await journal.acquire(ONE)
+        except JournalHeld:
+            continue
+    raise AssertionError("the lease never ran out")
+
+
 async def _next(facts: AsyncIterator[Recorded]) -> Recorded:
     async with asyncio.timeout(PATIENCE_S):
         return await anext(facts)
@@ -275,8 +286,7 @@ async def a_lease_that_ran_out_is_lost(open_journal: OpenJournal) -> None:
         first, second = await bench.journal("slow"), await bench.journal("quick")
         lease = await first.acquire(ONE, create=True)
         await first.append(lease, [_note("a")])
-        bench.clock.now_ms += LEASE_S * 1000 + 1
-        taken = await second.acquire(ONE)
+        taken = await _taken_over(bench, second)
         assert taken.generation > lease.generation
         error = await _raises(JournalHeld, first.append(lease, [_note("late")]))
         assert "quick" in str(error), error
