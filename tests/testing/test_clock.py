@@ -83,6 +83,6 @@ def test_ids_are_foretold() -> None:
     ids = CountingIds()
     port: Ids = ids
     made = [port.new("turn"), port.new("turn"), port.new("call"), port.new("conversation")]
-    assert made == ["turn_1", "turn_2", "call_1", "c_00000000000000000001"]
+    assert made == ["turn-1", "turn-2", "call-1", "c_00000000000000000001"]
     assert CONVERSATION_ID.fullmatch(made[-1])
-    assert CountingIds(start=100).new("inbox") == "inbox_101"
+    assert CountingIds(start=100).new("inbox") == "inbox-101"

@@ -29,13 +29,14 @@ class ExpectedCall(msgspec.Struct, frozen=True):
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the first attempt, except the last three. None is no promise, where a promise could be made."""
+    """Of the first attempt; `calls` and what follows `retryable` are of the whole run. None is no promise, where a
+    promise could be made."""
 
     verdict: Verdict
     text: str | None = ""
     reasoning: str = ""
     calls: tuple[ExpectedCall, ...] = ()
-    """Calls that must be run, in order."""
+    """Calls that must be run until the run is over, in order."""
     finish: FinishClass | None = None
     error_kind: ErrorKind | None = None
     status: int | None = None
@@ -209,4 +210,6 @@ class Fault(msgspec.Struct, frozen=True):
 def recovered(setting: Setting, expected: Expected) -> Expected:
     """The same fault at the first request only."""
     reply = good(setting)
-    return msgspec.structs.replace(expected, requests=1 + reply.requests, ends=reply.ends, answer=reply.answer)
+    return msgspec.structs.replace(
+        expected, calls=reply.calls, requests=1 + reply.requests, ends=reply.ends, answer=reply.answer
+    )

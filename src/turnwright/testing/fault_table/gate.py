@@ -22,7 +22,7 @@ def _body(setting: Setting, content_type: str | None, body: bytes, *headers: tup
     return whole(200, content_type, body, *headers)
 
 
-def _instead(body: bytes, verdict: Literal["interstitial", "non_json", "truncated"], content_type: str = "") -> Make:
+def _instead(body: bytes, verdict: Literal["interstitial", "non_json", "empty"], content_type: str = "") -> Make:
     """This body where an answer belongs; without a content type it claims to be the answer."""
 
     def make(setting: Setting) -> Behaviour:
@@ -89,7 +89,7 @@ FAULTS = (
         "text-200-mistyped", "The same words, declared as the answer", _instead(b"upstream connect error", "non_json")
     ),
     Fault("binary-200", "Noise", _instead(bytes(range(128, 256)), "non_json", "application/octet-stream")),
-    Fault("foreign-json", "JSON of something else", _instead(b'{"ok":true}', "truncated", "application/json")),
+    Fault("foreign-json", "JSON of something else", _instead(b'{"ok":true}', "empty", "application/json")),
     Fault("no-words", "A well-formed reply with nothing in it", _no_words),
     Fault("done-only", "Nothing but [DONE]", _done_only),
     Fault("typed-as-text", "The right body as text/plain", _typed("text/plain")),
