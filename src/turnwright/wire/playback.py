@@ -79,8 +79,8 @@ class Playback:
         if cassette.how in ("stall", "transport"):
             how: Literal["stall", "transport"] = "stall" if cassette.how == "stall" else "transport"
             return Ended(how=how, stall=cassette.stall, detail=cassette.detail, bytes_in=came)
-        if cassette.head is None:
-            return Ended(how="transport", detail="the recording ends before a response")
+        if cassette.head is None or not cassette.how:
+            return Ended(how="transport", detail="the recording ends before the reply does", bytes_in=came)
         return Ended(how="eof", detail=cassette.detail, bytes_in=came)
 
     def _bytes_in(self) -> int:

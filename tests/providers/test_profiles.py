@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from turnwright.config.keys import PROVIDER_ENV
+from turnwright.providers.codec import Quirks
+from turnwright.providers.endpoint import Endpoint
+from turnwright.providers.profiles import PROFILES, Profile, endpoint_of, profile_of
+from turnwright.schema.errors import ConfigError
+from turnwright.schema.settings import Provider
+
+HOSTS = (
+    *("openai", "anthropic", "gemini", "openrouter", "deepseek", "groq", "xai", "mistral", "together", "fireworks"),
+    *("azure", "ollama", "llamacpp", "vllm", "lmstudio"),
+)
+
+
+def test_the_hosts_we_know() -> None:
+    assert tuple(PROFILES) == HOSTS
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTS if name != "azure"])
+def test_every_host_has_an_address_that_can_be_used(name: str) -> None:
+    profile = profile_of(name)
+    endpoint = endpoint_of(profile, "k" * 20)
+    assert endpoint.base_url == PROFILES[name].base_url
+    assert profile.key_optional or endpoint.base_url.startswith("https://")
+
+
+def test_keys_are_looked_for_where_the_configuration_looks() -> None:
+    assert {name: profile.key_env for name, profile in PROFILES.items() if profile.key_env} == PROVIDER_ENV
+
+
+def test_a_host_of_ones_own() -> None:
+    profile = profile_of("mine", Provider(base_url="http://h:1/v1", api_key_env="MINE", headers={"X": "1"}))
+    assert (profile.name, profile.dialect, profile.auth) == ("mine", "openai-chat", "bearer")
+    assert (profile.key_env, profile.key_optional) == (("MINE",), False)
+    assert endpoint_of(profile, "k") == Endpoint(base_url="http://h:1/v1", key="k", headers=(("X", "1"),))
+    assert profile_of("mine", Provider(base_url="http://h")).key_optional
+
+
+def test_a_known_host_at_another_address_keeps_its_ways() -> None:
+    profile = profile_of("work", Provider(profile="anthropic", base_url="http://gate/v1"))
+    assert (profile.base_url, profile.auth, profile.quirks) == (
+        "http://gate/v1",
+        "x-api-key",
+        PROFILES["anthropic"].quirks,
+    )
+
+
+def test_another_dialect_brings_its_own_ways() -> None:
+    profile = profile_of("gate", Provider(base_url="http://gate/v1", dialect="anthropic"))
+    assert (profile.auth, profile.quirks) == ("x-api-key", PROFILES["anthropic"].quirks)
+    profile = profile_of("openrouter", Provider(dialect="openai-chat"))
+    assert profile.quirks == PROFILES["openrouter"].quirks
+
+
+@pytest.mark.parametrize(
+    ("provider", "settings", "words"),
+    [
+        ("opnai", Provider(), "Did you mean openai"),
+        ("mine", Provider(), "providers.mine.base_url"),
+        ("azure", Provider(), "RESOURCE.openai.azure.com"),
+        ("x", Provider(profile="antropic", base_url="http://h"), "Did you mean anthropic"),
+        ("openai", Provider(dialect="openai"), "Did you mean openai-chat"),
+        ("openai", Provider(dialect="soap"), "Known are: openai-chat"),
+    ],
+)
+def test_what_is_wrong_is_named(provider: str, settings: Provider, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        profile_of(provider, settings)
+
+
+def test_an_impossible_address_names_its_provider() -> None:
+    with pytest.raises(ConfigError, match=r"providers\.mine"):
+        endpoint_of(Profile(name="mine", base_url="h:8080", quirks=Quirks()))
