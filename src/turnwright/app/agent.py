@@ -15,7 +15,7 @@ import msgspec
 from turnwright.app.engine import Engine, nobody_answers, open_engine
 from turnwright.app.models import ENDPOINT
 from turnwright.app.running import Running
-from turnwright.app.turns import first_turn, next_turn
+from turnwright.app.turns import first_turn, next_turn, opening
 from turnwright.config.load import Flag, Loaded, load
 from turnwright.kernel.loop import TurnOutcome
 from turnwright.kernel.ports import Ask, Model
@@ -129,11 +129,11 @@ class Agent:
         async with engine.session(
             self._workspace, model=model, tools=self._tools, api_key=self._api_key, ask=self._ask, mode=self._mode
         ) as session:
-            turn = (
-                first_turn(session, task, workspace=str(self._workspace), model=engine.loaded.settings.model or "given")
-                if conversation_id is None
-                else next_turn(session, conversation_id, task)
-            )
+            if conversation_id is None:
+                opened = opening(engine.loaded.settings, self._workspace, "" if model is None else "given")
+                turn = first_turn(session, task, opened)
+            else:
+                turn = next_turn(session, conversation_id, task)
             async with turn as running:
                 yield running
 

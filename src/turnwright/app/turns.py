@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from turnwright import __version__
+from turnwright.app.models import ENDPOINT
 from turnwright.app.running import Running
 from turnwright.kernel.loop import TurnOutcome
 from turnwright.schema.facts import ConversationOpened
 from turnwright.schema.ids import ConversationId
+from turnwright.schema.settings import Provider, Settings
 from turnwright.session.conversation import Conversation, Session
+
+
+def opening(settings: Settings, workspace: Path, model: str = "") -> ConversationOpened:
+    """The first fact of a conversation: what it takes to find its model again."""
+    endpoint = settings.providers.named.get(ENDPOINT, Provider())
+    return ConversationOpened(
+        workspace=str(workspace),
+        model=model or settings.model,
+        turnwright=__version__,
+        base_url=endpoint.base_url,
+        dialect=endpoint.dialect,
+        api_key_env=endpoint.api_key_env,
+    )
+
 
 Start = Callable[[], Awaitable[TurnOutcome]]
 
 
 @asynccontextmanager
-async def first_turn(session: Session, task: str, *, workspace: str, model: str) -> AsyncIterator[Running]:
+async def first_turn(session: Session, task: str, opened: ConversationOpened) -> AsyncIterator[Running]:
     """A new conversation. Its first fact is recorded when somebody watches, so that nothing of it is missed."""
     conversation = await Conversation.create(session)
 
     async def start() -> TurnOutcome:
-        await conversation.open(ConversationOpened(workspace=workspace, model=model, turnwright=__version__))
+        await conversation.open(opened)
         return await conversation.say(task)
 
     async with _closing(conversation, start) as running:

@@ -51,6 +51,10 @@ class ConversationOpened(Fact, frozen=True, kw_only=True, tag="conversation.open
     model: str
     turnwright: str
     """The version that opened it."""
+    base_url: str = ""
+    """The endpoint that was given for this conversation alone, so that another process can carry it on."""
+    dialect: str = ""
+    api_key_env: str = ""
     parent: ConversationId | None = None
     forked_at: Seq | None = None
     title: str = ""

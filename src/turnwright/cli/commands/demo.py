@@ -9,7 +9,8 @@ from pathlib import Path
 
 from turnwright.app.demo import TASK, demo_model, make_project, project_diff
 from turnwright.app.engine import open_engine
-from turnwright.app.turns import first_turn
+from turnwright.app.models import DEMO
+from turnwright.app.turns import first_turn, opening
 from turnwright.cli import event_loop
 from turnwright.cli.options import loaded_config
 from turnwright.cli.terminal import Terminal
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         async with (
             open_engine(loaded, label="demo") as engine,
             engine.session(folder, model=demo_model()) as session,
-            first_turn(session, TASK, workspace=str(folder), model="demo") as running,
+            first_turn(session, TASK, opening(loaded.settings, folder, DEMO)) as running,
         ):
             shown = await shown_turn(running, engine, "text")
             diff = project_diff(folder)

@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
-from turnwright.app.engine import Engine, open_engine
-from turnwright.app.running import Running
-from turnwright.app.turns import first_turn, next_turn
+from turnwright.app.continuing import continued
+from turnwright.app.engine import open_engine
+from turnwright.app.turns import first_turn, next_turn, opening
 from turnwright.cli import event_loop
 from turnwright.cli.faces import ask_of
 from turnwright.cli.given import task_of, workspace_of
 from turnwright.cli.options import add_config_options, add_model_options, add_turn_options, loaded_config
 from turnwright.cli.watching import watched
-from turnwright.session.conversation import Session
+from turnwright.config.load import Loaded
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", nargs="?", help="what is to be done; - reads it from stdin")
-    parser.add_argument("--resume", metavar="ID", help="the task is the next turn of this conversation")
+    taken_up = parser.add_mutually_exclusive_group()
+    taken_up.add_argument("--resume", metavar="ID", help="the task is the next turn of this conversation")
+    taken_up.add_argument(
+        "--continue", dest="resume", action="store_const", const="last", help="the same for the newest conversation"
+    )
     add_model_options(parser)
     add_config_options(parser)
     add_turn_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    workspace = workspace_of(args.cwd)
+    here = workspace_of(args.cwd)
     task = task_of(args.task)
-    loaded = loaded_config(args, workspace)
+    loaded = loaded_config(args, here)
+    return event_loop.run(_next(args, loaded, task) if args.resume else _first(args, loaded, here, task))
 
-    async def main() -> int:
-        async with (
-            open_engine(loaded, label="run") as engine,
-            engine.session(workspace, ask=ask_of(args), mode=args.mode) as session,
-            _turn(engine, session) as running,
-        ):
-            return await watched(running, engine, args.output)
 
-    def _turn(engine: Engine, session: Session) -> AbstractAsyncContextManager[Running]:
-        if args.resume:
-            return next_turn(session, args.resume, task)
-        return first_turn(session, task, workspace=str(workspace), model=engine.loaded.settings.model)
+async def _first(args: argparse.Namespace, loaded: Loaded, workspace: Path, task: str) -> int:
+    async with (
+        open_engine(loaded, label="run") as engine,
+        engine.session(workspace, ask=ask_of(args), mode=args.mode) as session,
+        first_turn(session, task, opening(loaded.settings, workspace)) as running,
+    ):
+        return await watched(running, engine, args.output)
 
-    return event_loop.run(main())
+
+async def _next(args: argparse.Namespace, loaded: Loaded, task: str) -> int:
+    taken_up = await continued(loaded, args.resume)
+    workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
+    async with (
+        open_engine(taken_up.loaded, label="run") as engine,
+        engine.session(workspace, ask=ask_of(args), mode=args.mode) as session,
+        next_turn(session, taken_up.conversation_id, task) as running,
+    ):
+        return await watched(running, engine, args.output)

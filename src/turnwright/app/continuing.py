@@ -1,0 +1,49 @@
+"""Taking up a conversation in another process: with the model and the workspace that it began with, unless others are
+named now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from turnwright.app.models import ENDPOINT
+from turnwright.app.reading import facts_of, named_conversation, open_for_reading
+from turnwright.config.load import Loaded
+from turnwright.schema.facts import ConversationOpened, Recorded
+from turnwright.schema.ids import ConversationId
+from turnwright.schema.settings import Provider
+
+
+class Continued(msgspec.Struct, frozen=True, kw_only=True):
+    conversation_id: ConversationId
+    loaded: Loaded
+    workspace: Path
+    facts: list[Recorded]
+
+
+async def continued(loaded: Loaded, name: str) -> Continued:
+    """`name` as `named_conversation` takes it."""
+    async with open_for_reading(loaded) as journal:
+        conversation_id = await named_conversation(journal, name)
+        facts = await facts_of(journal, conversation_id)
+    opened = facts[0].fact
+    assert isinstance(opened, ConversationOpened), "a conversation begins with conversation.opened"
+    return Continued(
+        conversation_id=conversation_id,
+        loaded=_as_it_began(loaded, opened),
+        workspace=Path(opened.workspace),
+        facts=facts,
+    )
+
+
+def _as_it_began(loaded: Loaded, opened: ConversationOpened) -> Loaded:
+    named_now = ("model",) in loaded.said and loaded.said[("model",)].place.layer == "flag"
+    if named_now or not opened.model:
+        return loaded
+    settings = msgspec.structs.replace(loaded.settings, model=opened.model)
+    if opened.base_url:
+        endpoint = Provider(base_url=opened.base_url, dialect=opened.dialect, api_key_env=opened.api_key_env)
+        named = {**settings.providers.named, ENDPOINT: endpoint}
+        settings = msgspec.structs.replace(settings, providers=msgspec.structs.replace(settings.providers, named=named))
+    return msgspec.structs.replace(loaded, settings=settings)
