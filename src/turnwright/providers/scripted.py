@@ -222,24 +222,24 @@ class ScriptedModel:
 
 
 def _deltas(step: Step, prefix: str) -> Iterator[Part]:
-    for piece in _pieces(step.reasoning, step.chunk):
+    for piece in pieces_of(step.reasoning, step.chunk):
         yield ReasoningPart(piece)
     if step.signature:
         yield ReasoningPart(signature=step.signature)
-    for piece in _pieces(step.text, step.chunk):
+    for piece in pieces_of(step.text, step.chunk):
         yield Text(piece)
-    for piece in _pieces(step.refusal, step.chunk):
+    for piece in pieces_of(step.refusal, step.chunk):
         yield Refusal(piece)
     for index, call in enumerate(step.calls):
         identity = call.id if call.id is not None else f"{prefix}_{index}"
         yield ToolCallStart(index=index, id=identity, name=call.name)
         size = step.chunk if isinstance(step.chunk, int) else _ARGUMENTS_CHUNK
-        for piece in _pieces(_arguments(call), "whole" if step.chunk == "whole" else size):
+        for piece in pieces_of(_arguments(call), "whole" if step.chunk == "whole" else size):
             yield ToolCallArguments(fragment=piece, index=index, id=identity)
         yield ToolCallEnd(index=index, id=identity)
 
 
-def _pieces(text: str, chunk: int | str) -> list[str]:
+def pieces_of(text: str, chunk: int | str) -> list[str]:
     match chunk:
         case int():
             return [text[start : start + chunk] for start in range(0, len(text), chunk)]
