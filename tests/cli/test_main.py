@@ -219,17 +219,23 @@ def test_a_patch_is_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert (tmp_path / "a.txt").read_bytes() == b"one\r\nthree\r\n"
 
 
-def test_sigint_while_a_command_reads(tmp_path: Path) -> None:
+READING = """
+import sys
+from turnwright.cli import given, main
+
+def read(name):
+    print("up", flush=True)
+    return sys.stdin.buffer.read()
+
+given.read_given = read
+sys.exit(main.main(["wire", "sse"]))
+"""
+
+
+def test_sigint_while_a_command_reads() -> None:
     read, write = os.pipe()
     running = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import turnwright.cli.main as m, sys; print('up', flush=True); sys.exit(m.main(['wire', 'sse']))",
-        ],
-        stdin=read,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        [sys.executable, "-c", READING], stdin=read, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         assert running.stdout is not None and running.stdout.readline() == b"up\n"

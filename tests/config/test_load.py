@@ -203,6 +203,10 @@ def test_a_mistake_in_a_variable(ground: Ground, environ: dict[str, str], said: 
     assert str(caught.value).startswith(said)
 
 
+def test_variables_of_the_tests_are_not_settings(ground: Ground) -> None:
+    assert ground.load(environ={"TURNWRIGHT_TEST_ANYTHING": "x"}).settings == Settings()
+
+
 def test_an_impossible_limit_names_where_it_was_set(ground: Ground) -> None:
     with pytest.raises(ConfigError, match=r"loop.limits.max_steps in --max-steps"):
         ground.load(max_steps(-1))
