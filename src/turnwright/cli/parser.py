@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
@@ -33,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def nearest(word: str, known: Iterable[str], prog: str) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    near = _near(word, known)
     return f"Did you mean {near[0]}?" if near else f"See {prog} --help."
 
 
@@ -74,11 +73,17 @@ def overview() -> str:
     )
 
 
+def _near(word: str, known: Iterable[str]) -> list[str]:
+    import difflib  # costs milliseconds, and only a mistake needs it
+
+    return difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+
+
 def _reworded(message: str) -> str:
     if choice := re.fullmatch(r"argument (.+?): invalid choice: '(.*)' \(choose from (.+)\)", message, re.DOTALL):
         argument, given, listed = choice.groups()
         choices = [one.strip(" '") for one in listed.split(",")]
-        near = difflib.get_close_matches(given, choices, n=1, cutoff=0.5)
+        near = _near(given, choices)
         hint = f"; did you mean {near[0]}?" if near else ""
         return f"{argument} cannot be {given!r}, it is one of {', '.join(choices)}{hint}".rstrip("?")
     if wrong := re.fullmatch(r"argument (.+?): invalid (?:int|float|\w+) value: (.*)", message, re.DOTALL):
