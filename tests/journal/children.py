@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from turnwright.journal.sqlite import SqliteJournal
@@ -26,9 +27,9 @@ class RealTime:
         return time.time_ns() // 1_000_000
 
 
-def start(what: str, folder: Path, *more: str, **options: object) -> subprocess.Popen[str]:
+def start(what: str, folder: Path, *more: str, before: Sequence[str] = (), **options: object) -> subprocess.Popen[str]:
     """Its lines of output are what it has to say; nothing is buffered."""
-    command = [sys.executable, "-u", __file__, what, str(folder), *more]
+    command = [*before, sys.executable, "-u", __file__, what, str(folder), *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload, no-any-return]
 
 

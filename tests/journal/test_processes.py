@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -79,6 +80,30 @@ def test_killed_while_it_is_made(tmp_path: Path) -> None:
             assert child.stdout.readline() == "ready\n"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_at_every_write(tmp_path: Path) -> None:
+    """The first writes make the database, the later ones its log, its mark and its checkpoints."""
+    if shutil.which("strace") is None:
+        pytest.skip("no strace here")
+    calls = "pwrite64,fsync,fdatasync,ftruncate,rename,unlink,mkdir,chmod,fchmod"
+    died = 0
+    for number in [*range(1, 120), *range(120, 400, 10)]:
+        folder = tmp_path / str(number)
+        inject = f"inject={calls}:signal=KILL:when={number}"
+        command = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", inject]
+        child = start("append", folder, ONE, "3000", before=command)
+        said = child.communicate(timeout=60)[0].split()
+        died += 1
+        last = int(said[-1]) if said and said[-1] != "ready" else 0
+        if folder.exists():
+            report = verify(folder)
+            assert (report.findings, report.facts >= last) == ((), True), (number, last, report)
+        else:
+            assert last == 0
+    print(f"{died} points, nothing lost")
+
+
 async def test_the_second_process_is_told_who_holds_it(tmp_path: Path) -> None:
     child = start("hold", tmp_path, ONE)
     with running(child):
@@ -105,10 +130,22 @@ def share(folder: Path, seconds: float) -> None:
     assert report.findings == ()
     assert report.facts == sum(int(facts) for facts, _ in said)
     print("facts and longest wait in ms:", said)
+    assert max(int(wait) for _, wait in said) < 5_000
 
 
 def test_two_processes_share_one_database(tmp_path: Path) -> None:
     share(tmp_path, 3)
+
+
+def test_a_journal_in_use_verifies_clean(tmp_path: Path) -> None:
+    with running(start("load", tmp_path, ONE, "3")) as child:
+        while not (tmp_path / "journal.db").exists():
+            time.sleep(0.01)
+        times = 0
+        while child.poll() is None:
+            assert verify(tmp_path).findings == ()
+            times += 1
+    assert times > 5
 
 
 @pytest.mark.slow

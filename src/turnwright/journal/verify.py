@@ -130,15 +130,14 @@ class _Verification:
             total = log.pages_total or int.from_bytes(header[28:32], "big")
             if in_file > total:
                 self._found("database", f"{self._path} has {in_file - total} pages that nothing accounts for")
-            for page in range(1, max(total, in_file) + 1):
-                if page > in_file:
-                    if page not in log.pages:
-                        self._found("page", f"page {page} of {self._path} is cut off")
-                elif page != LOCK_PAGE and not _is_sound(judge, file, page):
-                    newer = "; the log holds a newer one, so nothing is lost" if page in log.pages else ""
-                    self._found("page", f"page {page} of {self._path} is not what was written{newer}")
+            cut_off = total - in_file - sum(page > in_file for page in log.pages)
+            if cut_off > 0:
+                self._found("page", f"{cut_off} pages of {self._path} are cut off")
+            for page in _unsound(judge, file, in_file):
+                newer = "; the log holds a newer one, so nothing is lost" if page in log.pages else ""
+                self._found("page", f"page {page} of {self._path} is not what was written{newer}")
         judge.close()
-        self._report = msgspec.structs.replace(self._report, pages=max(total, in_file))
+        self._report = msgspec.structs.replace(self._report, pages=in_file)
 
     def _structure(self, connection: apsw.Connection) -> None:
         with self._errors_found("database", "its structure cannot be checked: "):
@@ -229,11 +228,17 @@ def _raw(path: Path, kind: int) -> Iterator[apsw.VFSFile]:
         file.xClose()
 
 
-def _is_sound(judge: apsw.Connection, file: apsw.VFSFile, page: int) -> bool:
-    """Read again before it is called damaged: a checkpoint may be writing it at this moment."""
+def _unsound(judge: apsw.Connection, file: apsw.VFSFile, pages: int) -> list[int]:
+    """Looked at again before they are called damaged: a checkpoint may be writing a page at that moment."""
+    suspects = [page for page in range(1, pages + 1) if page != LOCK_PAGE]
     for _ in range(READ_AGAIN):
-        content = file.xRead(PAGE_BYTES, (page - 1) * PAGE_BYTES)
-        if judge.execute("SELECT verify_checksum(?)", (content,)).get == 1:
-            return True
+        suspects = [page for page in suspects if not _is_sound(judge, file, page)]
+        if not suspects:
+            break
         threading.Event().wait(READ_AGAIN_S)
-    return False
+    return suspects
+
+
+def _is_sound(judge: apsw.Connection, file: apsw.VFSFile, page: int) -> bool:
+    content = file.xRead(PAGE_BYTES, (page - 1) * PAGE_BYTES)
+    return bool(judge.execute("SELECT verify_checksum(?)", (content,)).get)
