@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from turnwright.app.health_file import HealthFile
+from turnwright.providers.alerts import Weather, watch
 from turnwright.providers.health import HEALTHY, Health, Way, after, circuit_of, trial_begun
 from turnwright.providers.router import MemoryHealth, Router
 from turnwright.schema.parts import Part
 from turnwright.schema.prompt import Prompt
 from turnwright.schema.routes import NoRoute, Route, Tried
-from turnwright.schema.settings import Breaker
+from turnwright.schema.settings import Alerts, Breaker
 from turnwright.schema.verdicts import Verdict
 
 
@@ -209,3 +210,28 @@ def test_a_book_that_cannot_be_read_is_no_reason_to_fail(tmp_path: Path) -> None
     assert book.of(Way("a", True, True)) == HEALTHY
     book.put(Way("a", True, True), after(HEALTHY, STALL, BREAKER, 5.0))
     assert HealthFile(path).all() != {}
+
+
+def test_alerts_are_raised_once_each() -> None:
+    alerts = Alerts(pages_per_minute=2, stall_s=30, open_s=900)
+    page = Tried(route="a", verdict="interstitial", retryable=True)
+    told: list[str] = []
+    weather = Weather()
+    for at_s in (0.0, 10.0, 20.0, 30.0, 100.0):
+        weather, messages = watch(weather, page, None, alerts, at_s)
+        told += messages
+    assert told == ["a: 3 pages of HTML in place of answers within a minute"]
+    _, messages = watch(weather, Tried(route="a", verdict="complete", longest_gap_s=31), None, alerts, 200.0)
+    assert messages == ["a: nothing came for 31 s in the middle of a reply"]
+    told = []
+    for at_s in (300.0, 1199.0, 1201.0, 1300.0):
+        weather, messages = watch(weather, STALL, 300.0, alerts, at_s)
+        told += messages
+    assert told == ["a: its circuit has been open for 15 minutes"]
+
+
+def test_a_failed_trial_does_not_hide_how_long_a_route_has_been_down() -> None:
+    health = HEALTHY
+    for at_s in (0.0, 1.0, 2.0, 903.0):
+        health = after(health, STALL, BREAKER, at_s)
+    assert (health.opened_at_s, health.down_since_s) == (903.0, 2.0)

@@ -96,6 +96,7 @@ async def _http_model(
         health=MemoryHealth() if one_off else HealthFile(loaded.folders.state / HEALTH_FILE),
         wall_s=lambda: clock.wall_ms() / 1000,
         breaker=settings.providers.routing.circuit,
+        alerts=settings.providers.routing.alerts,
     )
     return Opened(model=router, masker=masker, captures=captures)
 

@@ -55,8 +55,8 @@ class Model(Protocol):
         """Where the next attempt of this step goes, given what was tried in it and whether tools are offered."""
         ...
 
-    def judged(self, tried: Tried) -> None:
-        """What became of an attempt, good or bad: health is kept by it."""
+    def judged(self, tried: Tried) -> Sequence[str]:
+        """What became of an attempt, good or bad: health is kept by it. Answers with alerts, for the record."""
         ...
 
     def prefer(self, route: str) -> None:

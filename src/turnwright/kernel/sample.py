@@ -17,7 +17,15 @@ from turnwright.kernel.ports import Ports, Reservation
 from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.verdict import verdict_of
-from turnwright.schema.facts import AttemptEnded, AttemptFault, AttemptStarted, ModelReplied, RouteSwitched, Timing
+from turnwright.schema.facts import (
+    AttemptEnded,
+    AttemptFault,
+    AttemptStarted,
+    ModelReplied,
+    Note,
+    RouteSwitched,
+    Timing,
+)
 from turnwright.schema.ids import ConversationId, StepId, TurnId
 from turnwright.schema.live import RetryWait
 from turnwright.schema.messages import AssistantMessage
@@ -101,8 +109,9 @@ class Sampler:
             attempt = await self._attempt(len(tried) + 1, step, route, prompt, dispatcher)
             cost_usd = self._settle(attempt, reservation)
             judged = _tried(attempt, tools)
-            self._ports.model.judged(judged)
             self._scribe.note(_ended(attempt, step, cost_usd))
+            for alert in self._ports.model.judged(judged):
+                self._scribe.note(Note(turn_id=step.turn_id, step_id=step.step_id, code="alert", text=alert))
             if attempt.verdict in GOOD_VERDICTS and attempt.verdict != "empty":
                 message = attempt.reply.message
                 self._scribe.note(
@@ -249,22 +258,34 @@ class Sampler:
 
 
 class _Stopwatch:
+    """Times of one attempt, in milliseconds and absent where nothing came (K12)."""
+
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._began = now()
         self._first: float | None = None
+        self._last: float | None = None
+        self._longest_gap = 0.0
 
     def see(self, parts: Sequence[Part]) -> None:
+        now = self._now()
+        if self._last is not None:
+            self._longest_gap = max(self._longest_gap, now - self._last)
+        self._last = now
         if self._first is None and any(isinstance(part, Text | ReasoningPart) for part in parts):
-            self._first = self._now()
+            self._first = now
 
     def timing(self) -> Timing:
-        """Absent, not 0, where nothing came (K12)."""
-        total_ms = round((self._now() - self._began) * 1000, 3)
+        total_ms = _ms(self._now() - self._began)
+        gap_ms = _ms(self._longest_gap) if self._last is not None else None
         if self._first is None:
-            return Timing(total_ms=total_ms)
-        ttft_ms = round((self._first - self._began) * 1000, 3)
-        return Timing(total_ms=total_ms, ttft_ms=ttft_ms, decode_ms=round(total_ms - ttft_ms, 3))
+            return Timing(total_ms=total_ms, longest_gap_ms=gap_ms)
+        ttft_ms = _ms(self._first - self._began)
+        return Timing(total_ms=total_ms, ttft_ms=ttft_ms, decode_ms=round(total_ms - ttft_ms, 3), longest_gap_ms=gap_ms)
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
 
 
 def _tried(attempt: _Attempt, tools: bool) -> Tried:
@@ -277,6 +298,7 @@ def _tried(attempt: _Attempt, tools: bool) -> Tried:
         stream=attempt.route.stream,
         tools=tools,
         retry_after_s=attempt.closed.retry_after_s,
+        longest_gap_s=(attempt.timing.longest_gap_ms or 0.0) / 1000,
     )
 
 

@@ -26,6 +26,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed_at_s: tuple[float, ...] = ()
     last_failure: str = ""
     opened_at_s: float | None = None
+    down_since_s: float | None = None
+    """When it first opened without a success since: failed trials move the one above, never this."""
     trial_at_s: float | None = None
 
 
@@ -60,7 +62,12 @@ def after(health: Health, tried: Tried, breaker: Breaker, now_s: float) -> Healt
         recent = tuple(at for at in health.failed_at_s if now_s - at < breaker.window_s)
         failed = (*recent, now_s)[-breaker.failures :]
         opens = health.opened_at_s is not None or len(failed) >= breaker.failures
-        return Health(failed_at_s=failed, last_failure=tried.verdict, opened_at_s=now_s if opens else None)
+        return Health(
+            failed_at_s=failed,
+            last_failure=tried.verdict,
+            opened_at_s=now_s if opens else None,
+            down_since_s=(health.down_since_s or now_s) if opens else None,
+        )
     if tried.verdict in ("complete", "length", "refused", "tool_calls", "reasoning_only", "malformed_call"):
         return HEALTHY
     return msgspec.structs.replace(health, trial_at_s=None)

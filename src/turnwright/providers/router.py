@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from turnwright.providers.alerts import Weather, watch
 from turnwright.providers.health import (
     HEALTHY,
     Health,
@@ -23,7 +24,7 @@ from turnwright.providers.health import (
 from turnwright.schema.parts import Part
 from turnwright.schema.prompt import Prompt
 from turnwright.schema.routes import NoRoute, Route, Tried
-from turnwright.schema.settings import Breaker
+from turnwright.schema.settings import Alerts, Breaker
 from turnwright.schema.verdicts import Verdict
 
 TRIES_PER_ROUTE = 3
@@ -73,6 +74,7 @@ class Router:
         health: HealthBook,
         wall_s: Callable[[], float],
         breaker: Breaker | None = None,
+        alerts: Alerts | None = None,
         streams: Mapping[str, bool | None] | None = None,
     ) -> None:
         self._routes = list(routes)
@@ -80,6 +82,8 @@ class Router:
         self._health = health
         self._wall_s = wall_s
         self._breaker = breaker or Breaker()
+        self._alerts = alerts or Alerts()
+        self._weather: dict[str, Weather] = {}
         self._streams = dict(streams or {})
         self._current = self._routes[0].name
 
@@ -111,7 +115,7 @@ class Router:
             return NoRoute(message="; ".join(closed))
         return NoRoute(message="every route has been tried")
 
-    def judged(self, tried: Tried) -> None:
+    def judged(self, tried: Tried) -> Sequence[str]:
         """A failure also counts for whatever asks more of the route: what cannot give a document cannot stream one. And
         one that has nothing to do with streaming counts for both."""
         least_stream = tried.stream and tried.verdict in STREAM_FAULTS
@@ -122,6 +126,10 @@ class Router:
             now = after(before, tried, self._breaker, self._wall_s())
             if now != before:
                 self._health.put(way, now)
+        down_since_s = self._health.of(Way(tried.route, tried.stream, tried.tools)).down_since_s
+        weather = self._weather.get(tried.route, Weather())
+        self._weather[tried.route], messages = watch(weather, tried, down_since_s, self._alerts, self._wall_s())
+        return messages
 
     def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
         return self._attempts.attempt(route, prompt)

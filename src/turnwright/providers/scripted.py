@@ -107,8 +107,9 @@ class ScriptedModel:
             max_output=script.max_output,
         )
 
-    def judged(self, tried: Tried) -> None:
+    def judged(self, tried: Tried) -> Sequence[str]:
         self.verdicts.append(tried)
+        return ()
 
     def prefer(self, route: str) -> None:
         """There is one route."""

@@ -106,6 +106,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     total_ms: float
     ttft_ms: float | None = None
     decode_ms: float | None = None
+    longest_gap_ms: float | None = None
+    """Between two arrivals, the wait for the first one left out."""
 
 
 class AttemptEnded(Fact, frozen=True, kw_only=True, tag="attempt.ended"):

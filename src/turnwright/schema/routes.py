@@ -41,6 +41,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     tools: bool = False
     """Tools were offered in it."""
     retry_after_s: float | None = None
+    longest_gap_s: float = 0.0
 
 
 class NoRoute(msgspec.Struct, frozen=True, kw_only=True):

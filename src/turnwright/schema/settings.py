@@ -46,12 +46,24 @@ class Breaker(Section, frozen=True, kw_only=True):
     """How long the rest lasts; then there is one trial."""
 
 
+class Alerts(Section, frozen=True, kw_only=True):
+    """`providers.routing.alerts`: what is worth a fact of its own, and `turnwright health --check` fails for."""
+
+    pages_per_minute: int = 2
+    """More pages of HTML in place of answers than this."""
+    stall_s: Seconds = 30.0
+    """A longer silence in the middle of a reply."""
+    open_s: Seconds = 900.0
+    """A circuit that has been open for longer, its rests and failed trials together."""
+
+
 class Routing(Section, frozen=True, kw_only=True):
     """`providers.routing`: where a step goes when its route fails."""
 
     fallback: tuple[str, ...] = ()
     """Models, as `provider/model`, in the order in which they are tried. None is ever used that is not listed."""
     circuit: Breaker = Breaker()
+    alerts: Alerts = Alerts()
 
 
 class Providers(Section, frozen=True, kw_only=True):
