@@ -321,6 +321,21 @@ async def test_a_question_is_put_and_answered(typed: bytes, choices: tuple[str, 
     assert "Go \u241b[31mon?" in screen.getvalue()
 
 
+def test_a_question_that_is_put_is_not_told_as_well() -> None:
+    from turnwright.cli.asking import Asker
+    from turnwright.schema.facts import ApprovalAsked
+
+    screen = FakeTty()
+    terminal = Terminal(screen, PLAIN)
+    face = TextFace(terminal, terminal, level="info", monotonic=lambda: 0.0)
+    asked = Script().add(ApprovalAsked(approval_id="a_1", question="Go on?")).recorded[0]
+    face.fact(asked)
+    assert screen.getvalue() == "? Go on?\n"
+    Asker(terminal, 0)
+    face.fact(asked)
+    assert screen.getvalue() == "? Go on?\n"
+
+
 async def test_a_question_lets_a_cancelled_turn_go() -> None:
     from turnwright.cli.asking import Asker
 

@@ -17,6 +17,7 @@ class Asker:
 
     def __init__(self, err: Terminal, stdin_fd: int) -> None:
         self._err = err
+        err.asks = True
         self._fd = stdin_fd
         self._turn = asyncio.Lock()  # two tools may ask at once
 

@@ -42,6 +42,8 @@ class Terminal:
         self._status = False
         self.held = False
         """Somebody is typing: no status line until that is over."""
+        self.asks = False
+        """Questions are put here, so that nothing else need show them."""
 
     @property
     def columns(self) -> int:

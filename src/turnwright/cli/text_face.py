@@ -12,6 +12,7 @@ from turnwright.cli.terminal import Terminal
 from turnwright.cli.wording import Level, Told, shows, told_of_end, told_of_fact, told_of_live
 from turnwright.schema.errors import TurnwrightError
 from turnwright.schema.facts import (
+    ApprovalAsked,
     AttemptEnded,
     AttemptStarted,
     ModelReplied,
@@ -94,6 +95,8 @@ class TextFace:
                 self._streamed = []
             case TurnEnded(detail=detail):
                 self._detail = detail
+            case ApprovalAsked() if self._err.asks:
+                return
             case _:
                 pass
         if told := told_of_fact(recorded):
