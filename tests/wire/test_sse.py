@@ -134,6 +134,23 @@ def reference(body: bytes) -> list[tuple[str, str, str]]:
     return events
 
 
+BLOCKS = st.sampled_from(
+    [
+        *[b"data: {}\n\n", b"event: e\ndata: 1\n\n"] * 3,
+        *[b"data: \xc3\xa9\n\n", b"event: \xc3\xa9\ndata: 1\n\n", b"data: \xff\n\n", b"data:1\n\n"],
+        *[b"data: 1\nevent: e\n\n", b": c\n\n", b"id: 9\n\n", b"\n"],
+    ]
+)
+
+
+@given(st.lists(BLOCKS, max_size=12), st.lists(st.integers(0, 100)))
+def test_runs_of_like_blocks_are_read_by_the_same_rules(blocks: list[bytes], cuts: list[int]) -> None:
+    body = b"".join(blocks)
+    places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
+    for chunks in ([body], [body[start:end] for start, end in itertools.pairwise(places)]):
+        assert [(one.event, one.data.decode(), one.id) for one in framed(*chunks)[0]] == reference(body)
+
+
 @given(st.lists(st.tuples(LINES, ENDS), max_size=30))
 def test_the_rules_are_those_of_the_standard(lines: list[tuple[bytes, bytes]]) -> None:
     body = b"".join(line + end for line, end in lines)

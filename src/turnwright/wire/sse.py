@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from turnwright.schema.frames import Frame
-from turnwright.wire.utf8 import Utf8
+from turnwright.wire.utf8 import Utf8, is_utf8
 
 EVENT_BYTES_MAX = 8 * 1024 * 1024
 
@@ -79,21 +79,25 @@ class Framer:
         return start.removeprefix(_BOM)
 
     def _cut(self, chunk: bytes) -> list[SseEvent]:
-        blocks = chunk.split(b"\n\n")
+        events: list[SseEvent] = []
         if self._block:
-            if self._block[-1][-1] == 10 and chunk[0] == 10:
-                # The blank line was cut in two: the block ended with the last chunk.
-                blocks = [b"", *chunk[1:].split(b"\n\n")]
-            if len(blocks) == 1:
+            begun = self._block[-1][-1] == 10 and chunk[0] == 10  # the blank line was cut in two
+            ends = 0 if begun else chunk.find(b"\n\n")
+            if ends < 0:
                 self._keep(chunk)
                 return []
-            self._block.append(blocks[0])
-            blocks[0] = b"".join(self._block)
+            block = b"".join([*self._block, chunk[:ends]])
             self._block, self._block_bytes = [], 0
-        rest = blocks.pop()
-        events = self._events(blocks, chunk.isascii() and (not blocks or blocks[0].isascii()))
-        if rest and not self.too_large:
-            self._keep(rest)
+            chunk = chunk[ends + (1 if begun else 2) :]
+            events = self._slowly([block])
+        ends = chunk.rfind(b"\n\n") + 2
+        if ends > 1 and not self.too_large:
+            whole = chunk[:ends] if ends < len(chunk) else chunk
+            found = self._quickly(whole) if len(whole) <= self._max else None
+            events += self._slowly(whole.split(b"\n\n")) if found is None else found
+            chunk = chunk[ends:]
+        if chunk and not self.too_large:
+            self._keep(chunk)
         return events
 
     def _keep(self, piece: bytes) -> None:
@@ -103,18 +107,33 @@ class Framer:
             self.too_large = True
             self._block = []
 
-    def _events(self, blocks: list[bytes], ascii_only: bool) -> list[SseEvent]:
+    def _quickly(self, whole: bytes) -> list[SseEvent] | None:
+        """Blocks that are all one `data: ` line, or all an `event: ` and a `data: ` line, as providers send them;
+        None for anything else. This is nearly the whole cost of a stream, so each step runs over all blocks at once."""
+        if not (whole.isascii() or is_utf8(whole)):
+            return None
+        lines, last_id = whole.split(b"\n"), self._id
+        if not any(lines[1::2]):
+            data = lines[:-1:2]
+            events = [SseEvent(line[6:], "", last_id) for line in data if line[:6] == b"data: "]
+            return events if len(events) == len(data) else None
+        if not any(lines[2::3]):
+            names, data = lines[:-1:3], lines[1::3]
+            events = [
+                SseEvent(line[6:], name[7:].decode(), last_id)
+                for name, line in zip(names, data, strict=False)
+                if line[:6] == b"data: " and name[:7] == b"event: "
+            ]
+            return events if len(events) == len(names) == len(data) else None
+        return None
+
+    def _slowly(self, blocks: list[bytes]) -> list[SseEvent]:
         events: list[SseEvent] = []
-        limit = self._max
         for block in blocks:
-            if len(block) > limit:
+            if len(block) > self._max:
                 self.too_large = True
                 break
-            # Nearly every block of a provider is one `data: {...}` line: this is the whole cost of an event.
-            if ascii_only and block[:6] == b"data: " and b"\n" not in block:
-                events.append(SseEvent(block[6:], "", self._id))
-            else:
-                events += self._read(block, complete=True)
+            events += self._read(block, complete=True)
         return events
 
     def _read(self, block: bytes, *, complete: bool) -> list[SseEvent]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -29,13 +31,15 @@ class Url(msgspec.Struct, frozen=True):
     """Path and query, as they stand in the request line."""
 
 
+_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 _PORTS = {"http": 80, "https": 443}
 _REMEDY = "Give an address like https://host/path."
 
 
+@lru_cache(maxsize=256)
 def parse_url(text: str) -> Url:
     """The parts of an absolute address, or an InputError. User names and fragments are refused: both would be lost."""
-    if any(ord(character) <= 32 or ord(character) == 127 for character in text):
+    if _UNPRINTABLE.search(text):
         raise InputError(f"{text!r} is not a web address: it holds blanks or control characters.", remedy=_REMEDY)
     try:
         split = urlsplit(text)

@@ -5,19 +5,21 @@ from __future__ import annotations
 _REPLACEMENT = "\ufffd"
 
 
+def is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class Utf8:
     def __init__(self) -> None:
         self.replaced = 0
 
     def valid(self, data: bytes) -> bytes:
         """The same bytes where they are valid."""
-        if data.isascii():
-            return data
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return self._replace(data).encode()
-        return data
+        return data if data.isascii() or is_utf8(data) else self._replace(data).encode()
 
     def text(self, data: bytes) -> str:
         try:
