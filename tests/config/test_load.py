@@ -276,9 +276,11 @@ def test_explain_shows_every_value_and_hides_secrets(ground: Ground) -> None:
 @given(st.text(max_size=300))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        said_in_text(text, Path("config.yaml"), "user")
-    except ConfigError:
-        pass
+        said = said_in_text(text, Path("config.yaml"), "user")
+    except ConfigError as refused:
+        assert str(refused).startswith("config.yaml")
+    else:
+        assert all(str(one.place).startswith("config.yaml:") for one in said)
 
 
 @pytest.mark.parametrize("piece", ["[", "{a: ", "- ", "? ", "a:\n ", "'", "&a ", "!", "%", "|"])
