@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from turnwright.providers.codec import Dialect
+from turnwright.providers.decode import batches_of
+from turnwright.providers.decoder import Decoder
+from turnwright.providers.dialects import codec_of
 from turnwright.providers.overflow import says_overflow, shows_overflow
-from turnwright.schema.parts import StreamError, Usage
+from turnwright.schema.frames import Frame
+from turnwright.schema.parts import Closed, StreamError, Usage
 from turnwright.schema.verdicts import ErrorKind, FinishClass
 
 OVERFLOWS = {
@@ -81,3 +86,30 @@ def test_overflow_shows_in_the_account(
     usage: Usage | None, window: int | None, finish: FinishClass | None, expected: bool
 ) -> None:
     assert shows_overflow(usage, window, finish) is expected
+
+
+TOO_LONG = b'{"error":{"message":"prompt is too long: 213462 tokens > 200000 maximum","type":"invalid_request_error"}}'
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses", "anthropic", "gemini", "ollama"])
+@pytest.mark.parametrize(
+    ("status", "body", "expected"), [(400, TOO_LONG, True), (200, TOO_LONG, True), (400, b"", False)]
+)
+def test_the_end_of_an_attempt_says_that_it_overflowed(
+    dialect: Dialect, status: int, body: bytes, expected: bool
+) -> None:
+    headers = {"content-type": "application/json"}
+    *_, last = batches_of(codec_of(dialect), [body], status=status, headers=headers, asked=None)
+    assert isinstance(last[-1], Closed)
+    assert last[-1].overflow is expected
+
+
+@pytest.mark.parametrize(("window", "expected"), [(100, True), (1_000, False), (None, False)])
+def test_an_account_in_pieces_is_held_against_the_window(window: int | None, expected: bool) -> None:
+    decoder = Decoder(codec_of("anthropic"))
+    for data in (
+        b'{"type":"message_start","message":{"id":"m","usage":{"input_tokens":150,"output_tokens":1}}}',
+        b'{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}',
+    ):
+        decoder.progress(decoder.feed([Frame(data=data)], "sse"))
+    assert decoder.overflowed(window) is expected

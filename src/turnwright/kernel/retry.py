@@ -7,10 +7,13 @@ from typing import TypeAlias
 import msgspec
 
 from turnwright.schema.limits import Retry
+from turnwright.schema.parts import StreamError
 from turnwright.schema.verdicts import RETRYABLE_VERDICTS, ErrorKind, Verdict
 
 RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 529})
 RETRYABLE_KINDS: frozenset[ErrorKind] = frozenset({"timeout", "conflict", "rate_limit", "overloaded", "server"})
+EMPTY_ACCOUNT_CODES = frozenset({"insufficient_quota", "billing_not_active", "billing_hard_limit_reached"})
+"""Sent with the status of a speed limit, for an account that no waiting fills."""
 JITTER = 0.25
 
 
@@ -38,9 +41,14 @@ def strategy_for(retry: Retry) -> RetryStrategy:
             return RetryStrategy(delays_s=delays, tries=None, budget=retry.attempts, sleep_s_max=8 * 3600.0)
 
 
+def kind_of(error: StreamError) -> ErrorKind:
+    """What the error is to whoever must act on it; `error.kind` is what its status says."""
+    return "billing" if error.kind == "rate_limit" and error.code in EMPTY_ACCOUNT_CODES else error.kind
+
+
 def is_retryable(verdict: Verdict, status: int | None, kind: ErrorKind | None) -> bool:
     """Whether the same request could do better: a wrong key or a wrong request never does."""
-    if verdict not in RETRYABLE_VERDICTS:
+    if verdict not in RETRYABLE_VERDICTS or kind == "billing":
         return False
     if verdict == "http_error":
         return status is not None and (status in RETRYABLE_STATUSES or status >= 500)

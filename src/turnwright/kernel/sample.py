@@ -14,7 +14,7 @@ from turnwright.kernel.cost import cost_of
 from turnwright.kernel.decide import End
 from turnwright.kernel.dispatch import Dispatcher
 from turnwright.kernel.ports import Ports, Reservation
-from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable
+from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable, kind_of
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.verdict import verdict_of
 from turnwright.schema.facts import (
@@ -36,6 +36,7 @@ from turnwright.schema.verdicts import GOOD_VERDICTS, ErrorKind, Verdict
 
 CHARS_PER_TOKEN = 4
 DEFAULT_OUTPUT_TOKENS = 4_096
+OVERFLOWED = "the conversation does not fit the model's window"
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +47,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     step_id: StepId
     index: int
     specs: dict[str, ToolSpec]
+    purpose: str
 
 
 class Sampled(msgspec.Struct, frozen=True):
@@ -65,11 +67,11 @@ class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> ErrorKind | None:
-        return self.reply.error.kind if self.reply.error else None
+        return kind_of(self.reply.error) if self.reply.error else None
 
     @property
     def retryable(self) -> bool:
-        return is_retryable(self.verdict, self.closed.status, self.kind)
+        return not self.closed.overflow and is_retryable(self.verdict, self.closed.status, self.kind)
 
 
 class Sampler:
@@ -168,7 +170,12 @@ class Sampler:
     async def _attempt(self, number: int, step: Step, route: Route, prompt: Prompt, dispatcher: Dispatcher) -> _Attempt:
         await self._scribe.record(
             AttemptStarted(
-                turn_id=step.turn_id, step_id=step.step_id, attempt=number, route=route.name, stream=route.stream
+                turn_id=step.turn_id,
+                step_id=step.step_id,
+                attempt=number,
+                route=route.name,
+                stream=route.stream,
+                purpose=step.purpose,
             ),
         )
         self._waiting_for(f"the model ({route.name}, attempt {number})")
@@ -315,24 +322,26 @@ def _ended(attempt: _Attempt, step: Step, cost_usd: float | None) -> AttemptEnde
         finish=reply.finish,
         usage=reply.usage,
         cost_usd=cost_usd,
-        fault=None if good else _fault(attempt),
+        fault=None if good and not attempt.closed.overflow else _fault(attempt),
         request_id=attempt.closed.request_id,
         model=reply.model,
         bytes_in=attempt.closed.bytes_in,
         partial_text="" if good else reply.message.text,
+        purpose=step.purpose,
     )
 
 
 def _fault(attempt: _Attempt) -> AttemptFault:
     error, closed = attempt.reply.error, attempt.closed
     return AttemptFault(
-        message=error.message if error else closed.detail or attempt.verdict,
-        kind=error.kind if error else None,
+        message=error.message if error else closed.detail or (OVERFLOWED if closed.overflow else attempt.verdict),
+        kind=attempt.kind,
         status=closed.status,
         code=error.code if error else "",
         excerpt=closed.excerpt,
         stall=closed.stall,
         retry_after_s=closed.retry_after_s,
+        overflow=closed.overflow,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from turnwright.providers.codec import Codec, Framing
 from turnwright.providers.decoder import Decoder
 from turnwright.schema.parts import Closed, Part
@@ -20,14 +22,18 @@ def batches_of(
         bytes_in += len(chunk)
         frames = reader.feed(chunk)
         if frames:
-            yield decoder.feed(frames, reader.reading)
+            parts = decoder.feed(frames, reader.reading)
+            decoder.progress(parts)
+            yield parts
     last: list[Part] = []
     if frames := reader.end():
         last += decoder.feed(frames, reader.reading)
     last += decoder.end()
     if reader.refused is not None and reader.refused.how == "http_error":
         last.append(codec.read_error(status, headers, reader.body))
-    yield [*last, _closed(reader, status, bytes_in)]
+    decoder.progress(last)
+    closed = _closed(reader, status, bytes_in)
+    yield [*last, msgspec.structs.replace(closed, overflow=decoder.overflowed(window=None))]
 
 
 def _closed(reader: BodyReader, status: int, bytes_in: int) -> Closed:

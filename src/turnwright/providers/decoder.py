@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnwright.providers.codec import Codec, State
+from turnwright.providers.overflow import says_overflow, shows_overflow
 from turnwright.providers.retry_after import retry_after_s
 from turnwright.schema.frames import Frame
-from turnwright.schema.parts import Closed, Done, Finish, Part, Start, StreamError, UsagePart
+from turnwright.schema.parts import Closed, Done, Finish, Part, Start, StreamError, Usage, UsagePart
+from turnwright.schema.verdicts import FinishClass
 from turnwright.wire.connection import Head
 from turnwright.wire.exchange import Ended
 from turnwright.wire.gate import Reading
@@ -15,7 +17,7 @@ from turnwright.wire.gate import Reading
 _NOT_CONTENT: frozenset[type] = frozenset({Start, UsagePart})
 """Parts that keep a stream warm and say nothing."""
 
-_ENDS: frozenset[type] = frozenset({Done, Finish, StreamError})
+_ENDS: frozenset[type] = frozenset({Done, Finish, StreamError, UsagePart})
 
 REQUEST_ID_HEADERS = (
     "x-request-id",
@@ -39,6 +41,9 @@ class Decoder:
         self._codec = codec
         self._state: State = None
         self._begun = False
+        self._overflows = False
+        self._usage: Usage | None = None
+        self._finish: FinishClass | None = None
 
     def feed(self, frames: Sequence[Frame], reading: Reading | None) -> list[Part]:
         if not self._begun:
@@ -57,16 +62,45 @@ class Decoder:
         """Whether these parts say anything. Notes the ends they hold on the way."""
         kinds: set[type] = set(map(type, parts))
         if not kinds.isdisjoint(_ENDS):
-            self.whole = self.whole or Done in kinds
-            self.finished = self.finished or Finish in kinds
-            self.failed = self.failed or StreamError in kinds
+            for part in parts:
+                self._note(part)
         return not kinds <= _NOT_CONTENT
 
+    def overflowed(self, window: int | None) -> bool:
+        """Whether the conversation outgrew the window, by what was said or by the account (P17)."""
+        return self._overflows or shows_overflow(self._usage, window, self._finish)
+
+    def _note(self, part: Part) -> None:
+        match part:
+            case Done():
+                self.whole = True
+            case Finish(finish=finish):
+                self.finished, self._finish = True, finish
+            case StreamError():
+                self.failed = True
+                self._overflows = self._overflows or says_overflow(part)
+            case UsagePart(usage=usage):
+                self._usage = usage if self._usage is None else _later(self._usage, usage)
+            case _:
+                pass
+
     def end(self) -> Sequence[Part]:
-        return self._codec.end(self._state) if self._begun else ()
+        parts = self._codec.end(self._state) if self._begun else ()
+        self.progress(parts)
+        return parts
 
 
-def closing(codec: Codec, head: Head | None, ended: Ended, now_s: float) -> list[Part]:
+def _later(before: Usage, usage: Usage) -> Usage:
+    """The counts that are needed here, of an account that comes in pieces."""
+    return Usage(
+        input=before.input if usage.input is None else usage.input,
+        output=before.output if usage.output is None else usage.output,
+    )
+
+
+def closing(
+    codec: Codec, head: Head | None, ended: Ended, now_s: float, *, decoder: Decoder, window: int | None
+) -> list[Part]:
     """The last parts of an attempt: the error that a status stands for, and how it closed."""
     headers = joined_headers(head)
     status = head.status if head else None
@@ -74,6 +108,7 @@ def closing(codec: Codec, head: Head | None, ended: Ended, now_s: float) -> list
     wait_s: float | None = None
     if head is not None and ended.how == "http_error":
         parts.append(codec.read_error(head.status, headers, ended.body))
+        decoder.progress(parts)
     if ended.how == "http_error" or "retry-after" in headers:
         wait_s = retry_after_s(headers, ended.body, now_s)
     request_id = next((headers[name] for name in REQUEST_ID_HEADERS if headers.get(name)), "")
@@ -87,6 +122,7 @@ def closing(codec: Codec, head: Head | None, ended: Ended, now_s: float) -> list
             retry_after_s=wait_s,
             bytes_in=ended.bytes_in,
             excerpt=ended.excerpt,
+            overflow=decoder.overflowed(window),
         )
     )
     return parts

@@ -101,7 +101,9 @@ class HttpModel:
             while (parts := await reply.read()) is not None:
                 yield parts
             assert exchange.ended is not None, "a reply is read to its end"
-            last = closing(codec, exchange.head, exchange.ended, self._wall_s())
+            last = closing(
+                codec, exchange.head, exchange.ended, self._wall_s(), decoder=reply.decoder, window=route.window
+            )
         finally:
             exchange.close()
             if self._captured and recording and (cassette := recording.cassette(labels)):
@@ -114,12 +116,12 @@ class ReplyReader:
     it is not the reply's."""
 
     def __init__(self, exchange: Conversing, codec: Codec) -> None:
+        self.decoder = Decoder(codec)
         self._exchange = exchange
-        self._decoder = Decoder(codec)
         self._over = False
 
     async def read(self) -> Sequence[Part] | None:
-        exchange, decoder = self._exchange, self._decoder
+        exchange, decoder = self._exchange, self.decoder
         while not self._over:
             frames = await exchange.read()
             if frames is None:

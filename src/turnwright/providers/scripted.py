@@ -16,6 +16,7 @@ from typing import Any, Protocol, assert_never
 
 import msgspec
 
+from turnwright.providers.overflow import says_overflow, shows_overflow
 from turnwright.providers.script import (
     FOREVER,
     Broken,
@@ -200,18 +201,24 @@ class ScriptedModel:
             # Others must be able to run (and to cancel us) between deltas, as they can with a real stream.
             await (self._sleep(step.gap_s) if sent else asyncio.sleep(0))
             yield [delta]
+        overflow = False
         match fault:
             case None:
-                yield [*_usage(told, self._seen, prompt), _finish(told), Done()]
+                usage, finish = _usage(told, self._seen, prompt), _finish(told)
+                overflow = shows_overflow(usage, route.window, finish.finish)
+                yield [*([UsagePart(usage=usage, reported=usage)] if usage else []), finish, Done()]
             case Reported():
-                yield [StreamError(kind=fault.kind, message=fault.message, status=200, code=fault.code)]
+                error = StreamError(kind=fault.kind, message=fault.message, status=200, code=fault.code)
+                overflow = says_overflow(error)
+                yield [error]
             case Stalled() if fault.wait_s == "forever":
                 await asyncio.Event().wait()
             case Stalled():
                 await self._sleep(float(fault.wait_s))
             case _:
                 pass
-        yield [_closed(fault, len(told.text) + len(told.reasoning))]
+        closed = _closed(fault, len(told.text) + len(told.reasoning))
+        yield [msgspec.structs.replace(closed, overflow=overflow)]
 
     async def _sleep(self, delay_s: float) -> None:
         if delay_s <= 0:
@@ -257,23 +264,22 @@ def _arguments(call: Call) -> str:
     return call.raw if call.raw is not None else msgspec.json.encode(call.arguments).decode()
 
 
-def _usage(step: Step, seen: _Seen, prompt: Prompt) -> list[Part]:
+def _usage(step: Step, seen: _Seen, prompt: Prompt) -> Usage | None:
     match step.usage:
         case "none":
-            return []
+            return None
         case Tokens() as given:
-            usage = Usage(**{name: getattr(given, name) for name in Tokens.__struct_fields__})
+            return Usage(**{name: getattr(given, name) for name in Tokens.__struct_fields__})
         case None:
             system = sum(len(section.text) for section in prompt.system)
             written = len(step.text) + len(step.refusal) + sum(len(_arguments(call)) for call in step.calls)
-            usage = Usage(
+            return Usage(
                 input=_tokens(system + seen.characters),
                 output=_tokens(written + len(step.reasoning)),
                 reasoning=_tokens(len(step.reasoning)) if step.reasoning else None,
             )
         case _:
             assert_never(step.usage)
-    return [UsagePart(usage=usage, reported=usage)]
 
 
 def _tokens(characters: int) -> int:
@@ -288,10 +294,9 @@ def _finish(step: Step) -> Finish:
 def _failed_at_once(fault: HttpError | WrongBody) -> list[Part]:
     match fault:
         case HttpError():
-            return [
-                StreamError(kind=fault.kind, message=fault.message, status=fault.status, code=fault.code),
-                Closed(how="http_error", status=fault.status, retry_after_s=fault.retry_after_s),
-            ]
+            error = StreamError(kind=fault.kind, message=fault.message, status=fault.status, code=fault.code)
+            closed = Closed(how="http_error", status=fault.status, retry_after_s=fault.retry_after_s)
+            return [error, msgspec.structs.replace(closed, overflow=says_overflow(error))]
         case WrongBody():
             return [Closed(how=fault.how, status=fault.status, excerpt=fault.excerpt, bytes_in=len(fault.excerpt))]
 

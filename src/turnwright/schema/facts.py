@@ -98,6 +98,8 @@ class AttemptFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     excerpt: str = ""
     stall: StallReason | None = None
     retry_after_s: float | None = None
+    overflow: bool = False
+    """The conversation did not fit the model's window."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -128,6 +128,9 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     bytes_in: int = 0
     excerpt: str = ""
     """The first characters of a body that was not what it should be."""
+    overflow: bool = False
+    """The conversation does not fit the model's window: the provider said so, or its account shows it. The same request
+    would fare no better; a shorter one may."""
 
 
 Part: TypeAlias = (
