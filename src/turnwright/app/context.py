@@ -53,12 +53,14 @@ class PromptContext:
         appended: str = "",
         max_output_tokens: int | None = None,
         temperature: float | None = None,
+        json_object: bool = False,
     ) -> None:
         self._workspace = workspace
         self._sandbox = sandbox
         self._appended = appended
         self._max_output_tokens = max_output_tokens
         self._temperature = temperature
+        self._json_object = json_object
         self._sections: dict[str, tuple[Section, ...]] = {}
         self._hashed: tuple[tuple[Section, ...], tuple[ToolSpec, ...]] = ((), ())
         self._segments: dict[str, str] = {}
@@ -73,6 +75,7 @@ class PromptContext:
             tools=tools,
             max_output_tokens=self._max_output_tokens,
             temperature=self._temperature,
+            json_object=self._json_object,
         )
 
     def segments(self, prompt: Prompt) -> dict[str, str]:

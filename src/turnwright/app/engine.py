@@ -66,13 +66,18 @@ class Engine:
         ask: Ask = nobody_answers,
         guards: Guards | None = None,
         mode: str = "build",
+        json_object: bool = False,
+        streamed: bool | None = None,
     ) -> AsyncIterator[Session]:
-        """A workspace, a model and tools, joined. Leaving stops every command that still runs in it."""
+        """A workspace, a model and tools, joined. Leaving stops every command that still runs in it.
+
+        `streamed` leaves no choice to what is known of the routes: a probe must find out.
+        """
         settings, folders = self.loaded.settings, self.loaded.folders
         _check_workspace(workspace, folders.data, mode)
         async with AsyncExitStack() as stack:
             opened = Opened(model=model) if model else None
-            opened = opened or await opened_model(stack, self.loaded, self._environ, self.clock, api_key)
+            opened = opened or await opened_model(stack, self.loaded, self._environ, self.clock, api_key, streamed)
             machine = open_local(
                 workspace,
                 keeper=self._keeper,
@@ -87,7 +92,12 @@ class Engine:
                 journal=self.journal,
                 model=opened.model,
                 tools=MaskedTools(toolbox, opened.masker),
-                context=PromptContext(workspace=machine.workspace, sandbox=machine.sandbox),
+                context=PromptContext(
+                    workspace=machine.workspace,
+                    sandbox=machine.sandbox,
+                    appended=settings.prompts.append,
+                    json_object=json_object,
+                ),
                 guards=guards or NoGuards(),
                 clock=self.clock,
                 ids=SystemIds(self.clock.wall_ms),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ SCRIPTED = "scripted/"
 ENDPOINT = "endpoint"
 """The provider that `--base-url` (or `Agent(base_url=...)`) makes for one run."""
 HEALTH_FILE = "health.json"
+PROFILES_FILE = "route_profiles.json"
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,12 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def opened_model(
-    stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, str], clock: SystemClock, api_key: str | None
+    stack: AsyncExitStack,
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    clock: SystemClock,
+    api_key: str | None,
+    streamed: bool | None = None,
 ) -> Opened:
     """The model that the settings name. What it opens is closed with `stack`."""
     name = loaded.settings.model
@@ -58,11 +64,16 @@ async def opened_model(
         from turnwright.providers.scripted import ScriptedModel
 
         return Opened(model=ScriptedModel(read_script(Path(name.removeprefix(SCRIPTED))), clock=clock))
-    return await _http_model(stack, loaded, environ, clock, api_key)
+    return await _http_model(stack, loaded, environ, clock, api_key, streamed)
 
 
 async def _http_model(
-    stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, str], clock: SystemClock, api_key: str | None
+    stack: AsyncExitStack,
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    clock: SystemClock,
+    api_key: str | None,
+    streamed: bool | None = None,
 ) -> Opened:
     """The model and its fallbacks, each a route of its own. A fallback without a key is an error now, not when it is
     needed."""
@@ -88,8 +99,9 @@ async def _http_model(
         agent=f"turnwright/{__version__}",
         captured=None if settings.capture == "off" else captures,
     )
-    # An endpoint given for one run is nobody's route: what it did must not be held against the next one's.
-    one_off = all(way.route.name.startswith(f"{ENDPOINT}/") for way in ways)
+    # An endpoint given for one run is nobody's route, and a probe asks also what is closed: neither is held against
+    # anybody.
+    one_off = streamed is not None or all(way.route.name.startswith(f"{ENDPOINT}/") for way in ways)
     router = Router(
         [way.route for way in ways],
         http,
@@ -97,8 +109,21 @@ async def _http_model(
         wall_s=lambda: clock.wall_ms() / 1000,
         breaker=settings.providers.routing.circuit,
         alerts=settings.providers.routing.alerts,
+        streams=_streams(loaded, clock, [way.route.name for way in ways], streamed),
     )
     return Opened(model=router, masker=masker, captures=captures)
+
+
+def _streams(
+    loaded: Loaded, clock: SystemClock, routes: Sequence[str], streamed: bool | None
+) -> dict[str, bool | None]:
+    """Whether each route is known to stream together with tools: by a probe that is not too old (P14)."""
+    from turnwright.app.route_profiles import RouteProfiles
+
+    if streamed is not None:
+        return dict.fromkeys(routes, streamed)
+    known = RouteProfiles(loaded.folders.state / PROFILES_FILE)
+    return {route: known.streams(route, clock.wall_ms() / 1000) for route in routes}
 
 
 class _Way(msgspec.Struct, frozen=True):

@@ -37,11 +37,8 @@ async def first_turn(session: Session, task: str, opened: ConversationOpened) ->
     """A new conversation. Its first fact is recorded when somebody watches, so that nothing of it is missed."""
     conversation = await Conversation.create(session)
 
-    async def start() -> TurnOutcome:
-        await conversation.open(opened)
-        return await conversation.say(task)
-
-    async with _closing(conversation, start) as running:
+    conversation.begin_with(opened)
+    async with _closing(conversation, lambda: conversation.say(task)) as running:
         yield running
 
 

@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "resume": "see what was interrupted, and carry on",
     "trace": "the timeline of a conversation: steps, attempts, tools, times, cost",
     "health": "how the routes have been: verdicts, times, circuits, alerts",
+    "probe": "find out what a route can do: streaming, tools, JSON, usage",
     "journal verify": "check that the journal is what was written",
     "patch apply": "apply a patch the way the tool does",
     "wire sse": "frame server-sent events from a file",

@@ -11,12 +11,13 @@ from turnwright.app.running import Running
 from turnwright.cli import event_loop
 from turnwright.cli.faces import face_of
 from turnwright.cli.output import Output, Shown, show
+from turnwright.schema.ids import ConversationId
 
 
 async def watched(running: Running, engine: Engine, output: Output) -> int:
     """The exit code of the turn (U2)."""
     shown = await shown_turn(running, engine, output)
-    await kept_run_folder(running, engine)
+    await kept_run_folder(running.conversation_id, engine)
     return shown.exit_code
 
 
@@ -25,10 +26,12 @@ async def shown_turn(running: Running, engine: Engine, output: Output) -> Shown:
         return await show(running, face)
 
 
-async def kept_run_folder(running: Running, engine: Engine, diff: bytes | None = None) -> Path | None:
+async def kept_run_folder(
+    conversation_id: ConversationId, engine: Engine, diff: bytes | None = None
+) -> Path | None:
     """Writing it never fails a turn (V1): the journal has everything, and the folder can be made again."""
     try:
-        return await write_run_folder(engine.journal, engine.loaded, running.conversation_id, diff=diff)
+        return await write_run_folder(engine.journal, engine.loaded, conversation_id, diff=diff)
     except OSError as bad:
         print(f"turnwright: the run folder could not be written: {bad}.", file=sys.stderr)
         return None

@@ -65,7 +65,7 @@ class Tally(msgspec.Struct, kw_only=True):
         match fact:
             case StepStarted():
                 self.steps += 1
-            case AttemptEnded(purpose="turn"):
+            case AttemptEnded():
                 self._meter(fact)
             case ModelReplied() if fact.message.text:
                 self.text = fact.message.text

@@ -42,6 +42,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     inbox_ids: tuple[str, ...] = ()
     continued: bool = False
     begun: Tally | None = None
+    purpose: str = "turn"
+    """What its model calls are metered as."""
     route: str = ""
     """The route of the conversation's last attempt: another one now is a switch, and is recorded."""
 
@@ -195,6 +197,7 @@ class _RunningTurn:
             step_id=step_id(self.turn.turn_id, index),
             index=index,
             specs=self.specs,
+            purpose=self.turn.purpose,
         )
 
     async def prompt_for(self, step: Step) -> Prompt:

@@ -43,3 +43,5 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
     temperature: float | None = None
+    json_object: bool = False
+    """Ask for an answer that is one JSON object, where the dialect can (JSON mode)."""

@@ -59,6 +59,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = Retry()
     dispatch: Dispatch = Dispatch()
     mode: str = "build"
+    purpose: str = "turn"
     captures: Captures = NoCaptures()
 
 
@@ -94,7 +95,7 @@ class Conversation:
 
     @classmethod
     async def create(cls, session: Session) -> Conversation:
-        """A new one, with nothing in it yet: subscribe, then `open` it. Everything that can be refused is refused
+        """A new one, with nothing in it yet: subscribe, then say something. Everything that can be refused is refused
         before there is anything to clean up."""
         check_route(session)
         conversation_id = session.ids.new("conversation")
@@ -110,9 +111,10 @@ class Conversation:
             conversation._fold(await with_payload(recorded.fact, session.journal))
         return conversation
 
-    async def open(self, opened: ConversationOpened) -> None:
-        """The first fact. The conversation's id may be shown once this returns."""
-        await self._write(opened)
+    def begin_with(self, opened: ConversationOpened) -> None:
+        """The first fact. It becomes durable together with the first turn's start, so that wherever we die, whoever
+        was shown the id can resume the task."""
+        self._record.with_next(opened)
 
     def subscribe(self) -> Subscription:
         return self._broadcast.subscribe()
@@ -134,13 +136,21 @@ class Conversation:
 
     async def carry_on(self) -> TurnOutcome:
         """Finish the turn that a crash cut off from its last durable step; or, where the last one ended early, take
-        up its work in a new turn."""
+        up its work in a new turn. After one that ended well there is nothing to carry on but what the user has said
+        since."""
         if self.unfinished is not None:
             left = self.unfinished
             self.unfinished = None
             return await self._run(self._turn(turn_id=left.turn_id, mode=left.mode, begun=left.tally))
         if not self.history.messages:
             raise InputError(f"Conversation {self.id} has no turn to carry on.", remedy="Give it a task.")
+        if self.last_reason == "stop":
+            if self._inbox.waiting:
+                return await self.say("")
+            raise InputError(
+                f"There is nothing to carry on in conversation {self.id}: its last turn has ended.",
+                remedy=f"Say what is next: turnwright run --resume {self.id} TASK",
+            )
         said = RuntimeMessage(
             code="carry-on",
             text=f"The previous turn ended early ({self.last_reason}). The user asks you to carry on with the task.",
@@ -204,6 +214,7 @@ class Conversation:
             inbox_ids=inbox_ids,
             continued=continued,
             begun=begun,
+            purpose=session.purpose,
             route=self._route,
         )
 

@@ -27,6 +27,10 @@ class Inbox:
             case _:
                 pass
 
+    @property
+    def waiting(self) -> bool:
+        return bool(self._waiting)
+
     async def admit(self, record: Record, inbox_id: str, text: str, kind: Literal["steer", "queue"]) -> None:
         admitted = InboxAdmitted(inbox_id=inbox_id, text=text, kind=kind)
         await record(admitted)

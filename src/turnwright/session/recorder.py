@@ -47,8 +47,18 @@ class Recorder:
         self._masker = masker
         self._broadcast = broadcast
         self._captures = captures
+        self._held: list[Fact] = []
+
+    def with_next(self, fact: Fact) -> None:
+        """Record `fact` in one commit with whatever is recorded next, before it."""
+        self._held.append(fact)
 
     async def __call__(self, *facts: Fact) -> Sequence[Seq]:
+        held, self._held = self._held, []
+        seqs = await self._append(*held, *facts)
+        return seqs[len(held) :]
+
+    async def _append(self, *facts: Fact) -> Sequence[Seq]:
         at = self._clock.wall_ms()
         blobs: dict[str, bytes] = {}
         prepared = [self._without_payload(self._masked(fact), blobs) for fact in facts]

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         ):
             shown = await shown_turn(running, engine, "text")
             diff = project_diff(folder)
-            run_folder = await kept_run_folder(running, engine, diff.encode())
+            run_folder = await kept_run_folder(running.conversation_id, engine, diff.encode())
             facts = await engine.journal.since(running.conversation_id)
         _tell(Terminal(sys.stdout), diff, facts, run_folder)
         return shown.exit_code

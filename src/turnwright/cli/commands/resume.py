@@ -7,11 +7,12 @@ import sys
 
 import msgspec
 
-from turnwright.app.continuing import continued
+from turnwright.app.continuing import Continued, continued
 from turnwright.app.engine import open_engine
 from turnwright.app.turns import carried_on
 from turnwright.cli import event_loop
-from turnwright.cli.faces import ask_of
+from turnwright.cli.exit_codes import of_reason
+from turnwright.cli.faces import ask_of, face_of
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import (
     add_config_options,
@@ -21,11 +22,14 @@ from turnwright.cli.options import (
     add_turn_options,
     loaded_config,
 )
+from turnwright.cli.output import Output
 from turnwright.cli.terminal import Terminal
-from turnwright.cli.watching import watched
+from turnwright.cli.watching import kept_run_folder, watched
 from turnwright.schema.facts import Recorded
 from turnwright.views.fold import folded
 from turnwright.views.in_flight import fold_in_flight, in_flight_lines
+from turnwright.views.result import Result, ResultState, fold_result
+from turnwright.views.sessions import Session, fold_session
 from turnwright.views.text import Span, line
 
 
@@ -45,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         taken_up = await continued(loaded, args.conversation)
         if not args.carry_on:
             return _tell(taken_up.facts, args.json)
+        if (result := _done(taken_up.facts)) is not None:
+            return await _told_again(taken_up, result, args.output)
         workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
         async with (
             open_engine(taken_up.loaded, label="resume") as engine,
@@ -54,6 +60,23 @@ def run(args: argparse.Namespace) -> int:
             return await watched(running, engine, args.output)
 
     return event_loop.run(main())
+
+
+def _done(facts: list[Recorded]) -> Result | None:
+    """The result of the last turn, where nothing is left to carry on: whoever resumes after a crash cannot know that
+    the turn had ended, and wants its answer."""
+    at_a_glance = folded(fold_session, Session(), facts)
+    if at_a_glance.state != "ended" or at_a_glance.reason != "stop" or at_a_glance.waiting:
+        return None
+    return folded(fold_result, ResultState(), facts).result
+
+
+async def _told_again(taken_up: Continued, result: Result, output: Output) -> int:
+    async with open_engine(taken_up.loaded, label="resume") as engine:
+        with face_of(output, engine) as face:
+            face.ended(result)
+        await kept_run_folder(taken_up.conversation_id, engine)
+    return of_reason(result.reason)
 
 
 def _tell(facts: list[Recorded], as_json: bool) -> int:

@@ -143,6 +143,8 @@ class Gemini:
             config["maxOutputTokens"] = limit
         if prompt.temperature is not None and quirks.temperature:
             config["temperature"] = prompt.temperature
+        if prompt.json_object:
+            config["responseMimeType"] = "application/json"
         if config:
             head["generationConfig"] = config
         head = merged(head, quirks.extra_body)

@@ -101,6 +101,8 @@ class Ollama:
             options["temperature"] = prompt.temperature
         if options:
             head["options"] = options
+        if prompt.json_object:
+            head["format"] = "json"
         if prompt.tools:
             head["tools"] = [_tool(tool) for tool in prompt.tools]
         system = system_text(prompt.system)

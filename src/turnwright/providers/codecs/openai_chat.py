@@ -156,6 +156,8 @@ class OpenAIChat:
             head[quirks.max_tokens_key] = limit
         if prompt.temperature is not None and quirks.temperature:
             head["temperature"] = prompt.temperature
+        if prompt.json_object:
+            head["response_format"] = {"type": "json_object"}
         if prompt.tools:
             head["tools"] = [_tool(tool) for tool in prompt.tools]
             if quirks.parallel_tool_calls is not None:

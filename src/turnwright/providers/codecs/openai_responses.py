@@ -114,6 +114,8 @@ class OpenAIResponses:
             head["max_output_tokens"] = limit
         if prompt.temperature is not None and quirks.temperature:
             head["temperature"] = prompt.temperature
+        if prompt.json_object:
+            head["text"] = {"format": {"type": "json_object"}}
         if prompt.tools:
             head["tools"] = [_tool(tool) for tool in prompt.tools]
             if quirks.parallel_tool_calls is not None:
