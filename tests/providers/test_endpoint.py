@@ -16,6 +16,7 @@ from turnwright.wire.http import Request
         ("http://h/", "/chat/completions", "http://h/chat/completions"),
         ("http://h/v1/", "/chat/completions", "http://h/v1/chat/completions"),
         ("http://h/v1/chat/completions", "/chat/completions", "http://h/v1/chat/completions"),
+        ("http://h", "/models/my modèl#1:go", "http://h/models/my%20mod%C3%A8l%231:go"),
         ("http://h/v1beta", "/models/m:go?alt=sse", "http://h/v1beta/models/m:go?alt=sse"),
     ],
 )

@@ -72,9 +72,13 @@ def request_to(endpoint: Endpoint, codec: Codec, *, model: str, body: bytes, str
     return Request(method="POST", url=url_of(endpoint, codec.path(model, stream)), headers=headers, body=body)
 
 
+_PATH_SAFE = "/:@!$&'()*+,;=~%"
+
+
 def url_of(endpoint: Endpoint, path: str) -> str:
     """The dialect's path below the base URL. A base URL that already holds the whole path is taken as it is."""
     base, (plain, _, query) = endpoint.base_url.rstrip("/"), path.partition("?")
+    plain = quote(plain, safe=_PATH_SAFE)  # a model's name may stand in it, and a name may hold anything
     url = base if base.endswith(plain) else base + plain
     pairs = [query] if query else []
     pairs += [f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in endpoint.query]
