@@ -7,13 +7,25 @@ import msgspec
 from turnwright.schema.verdicts import ErrorKind, Verdict
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True):
+class PriceTier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Prices for the whole of a call whose prompt, its cached share included, is longer than `above` tokens."""
+
+    above: int
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """USD per million tokens; None is unknown, never free."""
 
     input: float
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+    tiers: tuple[PriceTier, ...] = ()
+    """In rising order."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -26,6 +38,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_output: int | None = None
     stream: bool = True
     """Whether the reply is asked for as a stream."""
+    tools: bool | None = None
+    """Whether the model takes tools in the provider's own way; None is unknown, as for what follows."""
+    images: bool | None = None
+    reasoning: bool | None = None
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,9 +27,9 @@ class Budget:
             return "token-budget"
         if cost_max is None:
             return Reserved(self, 0.0)
-        if route.price is None:
+        amount_usd = reserve_of(route.price, input_tokens, output_tokens) if route.price else None
+        if amount_usd is None:
             return "cost-budget"
-        amount_usd = reserve_of(route.price, input_tokens, output_tokens)
         if self._cost_usd + self._reserved_usd + amount_usd > cost_max:
             return "cost-budget"
         self._reserved_usd += amount_usd
