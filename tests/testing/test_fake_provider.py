@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,32 +15,16 @@ from turnwright.providers.codec import Dialect
 from turnwright.providers.dialects import DIALECTS, codec_of
 from turnwright.providers.endpoint import Endpoint
 from turnwright.providers.http_route import HttpModel, HttpRoute
+from turnwright.providers.router import MemoryHealth, Router
 from turnwright.providers.script import Call, Expect, Script, Step, Tokens, Truncated
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.facts import AttemptEnded, ModelReplied, ToolEnded
-from turnwright.schema.parts import Part, Usage
-from turnwright.schema.prompt import Prompt
-from turnwright.schema.routes import Route, Tried
+from turnwright.schema.parts import Usage
+from turnwright.schema.routes import Route
 from turnwright.schema.settings import Timers
 from turnwright.testing.fake_provider import Replies, fake_provider, spawned
 from turnwright.testing.ports import FunctionTools, MemoryRecord, ports_for
 from turnwright.wire.http import HttpClient
-
-
-class OneRoute:
-    def __init__(self, model: HttpModel, route: Route) -> None:
-        self._model = model
-        self._route = route
-
-    def route(self, tried: Sequence[Tried], *, tools: bool = True) -> Route:
-        return self._route
-
-    def judged(self, tried: Tried) -> None: ...
-
-    def prefer(self, route: str) -> None: ...
-
-    def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
-        return self._model.attempt(route, prompt)
 
 
 def add(a: int, b: int) -> int:
@@ -56,7 +39,8 @@ async def drive(
     model = HttpModel(client, routes, clock=clock, wall_s=time.time, timers=Timers(), agent="test")
     tools, record = FunctionTools(add), MemoryRecord()
     turn = Turn(conversation_id="c_00000000000000000001", turn_id="t", text="go", history=History("l"))
-    ports = ports_for(OneRoute(model, Route(name="r", model="m", stream=stream)), tools=tools, clock=clock)
+    router = Router([Route(name="r", model="m", stream=stream)], model, health=MemoryHealth(), wall_s=time.time)
+    ports = ports_for(router, tools=tools, clock=clock)
     return await run_turn(turn, ports, record), tools, record
 
 

@@ -26,6 +26,7 @@ from turnwright.providers.scripted import pieces_of
 from turnwright.schema.errors import ConfigError, TurnwrightError
 from turnwright.schema.parts import Usage
 from turnwright.testing.dialects import SPEAKERS
+from turnwright.testing.dialects.asked import asks_for_stream, dialect_of
 from turnwright.testing.dialects.said import Said, SaidCall, framed, json_bytes
 from turnwright.testing.exchange import CHUNKED, LAST_CHUNK, chunk, head
 
@@ -33,13 +34,6 @@ Follow: TypeAlias = Literal["results", "requests"]
 """Where a conversation stands: by the tool results in its request, or by the requests under its base URL."""
 
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length:\s*(\d+)")
-_STREAM = re.compile(rb'"stream"\s*:\s*true')
-_PATHS: tuple[tuple[str, Dialect], ...] = (
-    ("/chat/completions", "openai-chat"),
-    ("/responses", "openai-responses"),
-    ("/messages", "anthropic"),
-    ("/api/chat", "ollama"),
-)
 _RESULTS: dict[Dialect, tuple[bytes, ...]] = {
     "openai-chat": (b'"role":"tool"', b'"role": "tool"'),
     "openai-responses": (b'"function_call_output"',),
@@ -134,16 +128,6 @@ def _arguments(call: Call) -> str:
     return call.raw if call.raw is not None else json_bytes(call.arguments).decode()
 
 
-def dialect_of(path: str) -> tuple[Dialect, bool | None] | None:
-    """The dialect that a path belongs to, and whether it asks for a stream, where the path tells."""
-    plain = path.partition("?")[0]
-    if plain.endswith(":streamGenerateContent"):
-        return "gemini", True
-    if plain.endswith(":generateContent"):
-        return "gemini", False
-    return next(((dialect, None) for ending, dialect in _PATHS if plain.endswith(ending)), None)
-
-
 class _Connection(asyncio.Protocol):
     """One client. Requests are answered in turn."""
 
@@ -185,17 +169,11 @@ class _Connection(asyncio.Protocol):
         """The body of the request is the buffer from `start` to `end`."""
         buffer = self._buffer
         path = buffer[: buffer.find(b"\r\n")].decode("latin-1").split(" ")[1]
-        found = dialect_of(path)
-        if found is None:
+        dialect = dialect_of(path)
+        if dialect is None:
             first = head(404, [("Content-Type", "application/json"), ("Content-Length", str(len(NOT_FOUND)))])
             return Step(), Sent((first + NOT_FOUND,))
-        dialect, streaming = found
-        if streaming is None:
-            # At either end of the body: no client puts the field in the middle of its history.
-            streaming = bool(
-                _STREAM.search(buffer, start, start + 4096) or _STREAM.search(buffer, max(start, end - 512), end)
-            )
-            streaming = streaming or (dialect == "ollama" and b'"stream"' not in buffer[start : start + 4096])
+        streaming = asks_for_stream(path, buffer, start, end)
         if self._follow == "requests":
             number = self._requests.get(path, 0)
             self._requests[path] = number + 1

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from turnwright.testing.dialects.asked import asks_for_stream
 from turnwright.testing.exchange import Exchange, play, whole
 from turnwright.testing.fault_table import cases as all_cases
 from turnwright.testing.fault_table.case import FaultCase
@@ -116,6 +117,8 @@ class FaultServer:
             return whole(404, "application/json", UNKNOWN)
         seen = self._seen.setdefault(case.id, [])
         seen.append(request)
+        if case.for_documents and not asks_for_stream(request.path, request.body):
+            return case.for_documents
         return case.exchanges[min(len(seen), len(case.exchanges)) - 1]
 
     def _own_answer(self, request: SeenRequest) -> Exchange | None:
@@ -147,7 +150,7 @@ async def _read_body(reader: asyncio.StreamReader, headers: dict[str, str]) -> b
 def row_of(case: FaultCase, url: str) -> dict[str, Any]:
     """A case as plain data; only what it promises is in `expected`."""
     row = msgspec.to_builtins(case)
-    del row["exchanges"]
+    del row["exchanges"], row["for_documents"]
     row["expected"] = {name: value for name, value in row["expected"].items() if value is not None}
     return {**row, "url": url}
 

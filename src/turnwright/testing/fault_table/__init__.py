@@ -57,7 +57,8 @@ def _row(fault: Fault, setting: Setting, behaviour: Behaviour, *, once: bool) ->
     exchanges = [behaviour.exchange]
     if once:
         exchanges.append(setting.reply())
-    if behaviour.expected.ends == "stop" and behaviour.expected.requests > len(exchanges):
+    answered = behaviour.expected.ends == "stop" and behaviour.for_documents is None
+    if answered and behaviour.expected.requests > len(exchanges):
         exchanges.append(setting.reply(Said(text=(FINAL,))))
     form = "stream" if setting.streaming else "document"
     words = "tools" if setting.tools else "text"
@@ -72,4 +73,5 @@ def _row(fault: Fault, setting: Setting, behaviour: Behaviour, *, once: bool) ->
         once=once,
         expected=behaviour.expected,
         exchanges=tuple(exchanges),
+        for_documents=behaviour.for_documents,
     )

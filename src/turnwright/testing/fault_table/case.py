@@ -65,6 +65,8 @@ class FaultCase(msgspec.Struct, frozen=True, kw_only=True):
     expected: Expected
     exchanges: tuple[Exchange, ...]
     """For the first request, the second and so on; the last one repeats."""
+    for_documents: Exchange | None = None
+    """For requests that ask for no stream, where those fare better."""
 
 
 class Behaviour(msgspec.Struct, frozen=True):
@@ -72,6 +74,7 @@ class Behaviour(msgspec.Struct, frozen=True):
 
     exchange: Exchange
     expected: Expected
+    for_documents: Exchange | None = None
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,9 +6,11 @@ import gzip
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from turnwright.testing.dialects.said import Said
 from turnwright.testing.exchange import Exchange, streamed, whole
-from turnwright.testing.fault_table.case import Behaviour, Fault, Setting, failed, good
+from turnwright.testing.fault_table.case import Behaviour, Fault, Setting, failed, good, recovered
 
 PAGE = b"<!DOCTYPE html>\n<html><head><title>Just a moment...</title></head><body>Checking your browser</body></html>\n"
 
@@ -29,6 +31,20 @@ def _instead(body: bytes, verdict: Literal["interstitial", "non_json", "empty"],
         return Behaviour(_body(setting, content_type or setting.content_type, body), failed(verdict, status=200))
 
     return make
+
+
+def _streams_only(make: Make) -> Make:
+    """A host, or a proxy before it, that cannot stream: a whole document arrives (P11, P14)."""
+
+    def only(setting: Setting) -> Behaviour | None:
+        behaviour = make(setting)
+        if not setting.streaming or setting.tools or behaviour is None:
+            return None
+        document = Setting(dialect=setting.dialect, streaming=False, tools=False)
+        expected = msgspec.structs.replace(recovered(setting, behaviour.expected), requests=2)
+        return Behaviour(behaviour.exchange, expected, document.reply())
+
+    return only
 
 
 def _typed(content_type: str | None) -> Make:
@@ -92,6 +108,14 @@ FAULTS = (
     Fault("foreign-json", "JSON of something else", _instead(b'{"ok":true}', "empty", "application/json")),
     Fault("no-words", "A well-formed reply with nothing in it", _no_words),
     Fault("done-only", "Nothing but [DONE]", _done_only),
+    Fault(
+        "streams-are-pages",
+        "A page for streams, an answer for documents",
+        _streams_only(_instead(PAGE, "interstitial", "text/html")),
+    ),
+    Fault(
+        "streams-are-empty", "Nothing for streams, an answer for documents", _streams_only(_instead(b"", "non_json"))
+    ),
     Fault("typed-as-text", "The right body as text/plain", _typed("text/plain")),
     Fault("typed-as-octets", "The right body as application/octet-stream", _typed("application/octet-stream")),
     Fault("untyped", "The right body without a content type", _typed(None)),
