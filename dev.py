@@ -204,7 +204,9 @@ def environment() -> dict[str, str]:
         path.parent for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith(("test_", "conftest"))
     }
     mypy_path = os.pathsep.join(sorted(map(str, builders - {ROOT / "tests"})))
-    return {**kept, "PATH": path, "MYPYPATH": mypy_path, "UV_COMPILE_BYTECODE": "1", "UV_PYTHON_DOWNLOADS": "never"}
+    # Where an administrator's certificate stands between us and the packages, uv by itself would not trust it.
+    given = {"UV_NATIVE_TLS": "1", **kept}
+    return {**given, "PATH": path, "MYPYPATH": mypy_path, "UV_COMPILE_BYTECODE": "1", "UV_PYTHON_DOWNLOADS": "never"}
 
 
 if __name__ == "__main__":
