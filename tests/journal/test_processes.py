@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from children import ONE, TWO, RealTime, kill, note, start
 
-from turnwright.journal.following import LOOK_S
+from turnwright.journal import following
 from turnwright.journal.processes import is_dead, myself, started
 from turnwright.journal.records import Holder
 from turnwright.journal.sqlite import SqliteJournal
@@ -154,7 +154,10 @@ def test_two_processes_share_one_database_for_a_minute(tmp_path: Path) -> None:
     share(tmp_path, 60)
 
 
-async def test_following_another_process_is_prompt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", [True, False], ids=["told", "looking"])
+async def test_following_another_process_is_prompt(tmp_path: Path, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not told:
+        monkeypatch.setattr(following, "notices_of", lambda path: None)
     child = start("stamp", tmp_path, ONE, "150", stdin=subprocess.PIPE)
     with running(child):
         assert child.stdout is not None and child.stdin is not None
@@ -173,7 +176,7 @@ async def test_following_another_process_is_prompt(tmp_path: Path) -> None:
     late.sort()
     print(f"follow latency in ms: median {late[75]:.1f}, p99 {late[148]:.1f}")
     # The commit itself lies in it, on a disk that others use too.
-    assert late[75] < LOOK_S * 1000 + 10
+    assert late[75] < following.LOOK_S * 1000 + 10
 
 
 def test_who_is_alive() -> None:

@@ -35,12 +35,13 @@ class Blob(NamedTuple):
 class Job(Generic[Answer]):
     """Filled by the writer thread, settled on the event loop."""
 
-    __slots__ = ("answer", "error", "future")
+    __slots__ = ("answer", "delivered", "error", "future")
     answer: Answer
 
     def __init__(self, future: asyncio.Future[Answer]) -> None:
         self.future = future
         self.error: Exception | None = None
+        self.delivered = False
 
     def settle(self) -> None:
         if self.future.done():

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from turnwright.journal.database import LOG, PAGE_BYTES
+from turnwright.journal.database import CHECKSUM_VFS, LOG, PAGE_BYTES
 
 HEADER_BYTES = 32
 FRAME_HEADER_BYTES = 24
@@ -42,7 +42,7 @@ class LogAhead:
         connection.execute("BEGIN IMMEDIATE")
         try:
             flags = [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE, 0]
-            log = apsw.VFSFile("unix", str(self._path), flags)
+            log = apsw.VFSFile(CHECKSUM_VFS, str(self._path), flags)
             try:
                 end = log.xFileSize()
                 for offset in range(end, end + AHEAD_BYTES, len(_ZEROES)):

@@ -78,6 +78,16 @@ def read_mark(path: Path) -> Mark:
     return _parse(path.read_bytes())
 
 
+def fresh_positions(before: bytes, after: bytes) -> set[int]:
+    """Fact positions in slots that were written between two looks at the file."""
+    fresh = set()
+    for offset in range(0, SLOTS * SLOT_BYTES, SLOT_BYTES):
+        slot = after[offset : offset + SLOT_BYTES]
+        if len(slot) == SLOT_BYTES and slot != before[offset : offset + SLOT_BYTES]:
+            fresh.add(_SLOT.unpack(slot)[2])
+    return fresh
+
+
 def _parse(content: bytes) -> Mark:
     highest = {_FACTS: (0, 0, ""), _CHANGES: (0, 0, "")}
     bad = 0 if len(content) == FILE_BYTES else 1

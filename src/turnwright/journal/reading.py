@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,10 +29,10 @@ _BEFORE = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND seq < ? ORDE
 _AT_POSITION = f"SELECT {_COLUMNS} FROM facts WHERE position = ? AND conversation = ?"
 _LANDMARKS = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND landmark = ? ORDER BY seq"
 _CONVERSATIONS = """
-    SELECT conversations.number, id, seq, at FROM conversations
+    SELECT position, number, id, seq, at FROM conversations
     JOIN facts ON conversation = number
         AND seq = (SELECT max(seq) FROM facts WHERE conversation = conversations.number)
-    ORDER BY position DESC LIMIT ?
+    WHERE number BETWEEN ? AND ? ORDER BY position DESC LIMIT ?
 """
 
 
@@ -99,17 +100,31 @@ class Reader:
 
     def conversations(self, limit: int, now_ms: int, host: str) -> list[ConversationSummary]:
         with explained(self._path):
-            found: list[Any] = self._connection.execute(_CONVERSATIONS, (limit,)).fetchall()
             return [
                 self._summary(number, conversation_id, last_seq, last_at, now_ms, host)
-                for number, conversation_id, last_seq, last_at in found
+                for _, number, conversation_id, last_seq, last_at in self._ends(limit)
             ]
+
+    def _ends(self, limit: int) -> list[Any]:
+        """Where each conversation ends, latest first. One that cannot be read does not hide the others."""
+        execute = self._connection.execute
+        try:
+            return execute(_CONVERSATIONS, (0, 2**62, limit)).fetchall()
+        except (apsw.CorruptError, apsw.IOError):
+            ends: list[Any] = []
+            for number in range(1, (execute("SELECT max(number) FROM conversations").get or 0) + 1):
+                with suppress(apsw.CorruptError, apsw.IOError):
+                    ends += execute(_CONVERSATIONS, (number, number, 1)).fetchall()
+            return sorted(ends, reverse=True)[:limit]
 
     def _summary(
         self, number: int, conversation_id: ConversationId, last_seq: Seq, last_at: int, now_ms: int, host: str
     ) -> ConversationSummary:
         def landmark(kind: int, order: str = "ASC") -> Recorded | None:
-            rows = self._landmarks(number, kind, order, 1)
+            try:
+                rows = self._landmarks(number, kind, order, 1)
+            except (apsw.CorruptError, apsw.IOError):
+                return None
             read = read_row(conversation_id, rows[0]) if rows else None
             return read if isinstance(read, Recorded) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -17,8 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from turnwright.journal import leases, verify
-from turnwright.journal.database import DATABASE, LOG, create, explained, open_writer, sync_folder
+from turnwright.journal import leases
+from turnwright.journal.database import DATABASE, create, explained, open_writer, sync_folder
 from turnwright.journal.following import Watch
 from turnwright.journal.jobs import Append, Blob, Change, Job, SqliteLease
 from turnwright.journal.losses import note_losses
@@ -28,7 +29,7 @@ from turnwright.journal.reading import Read, Reader, parted
 from turnwright.journal.records import ConversationSummary, Damaged, Lease, Report, WallClock
 from turnwright.journal.rows import entry
 from turnwright.journal.writer import Writer
-from turnwright.schema.errors import InputError, JournalUnwritable
+from turnwright.schema.errors import InputError, JournalError, JournalUnwritable
 from turnwright.schema.facts import Fact, Recorded
 from turnwright.schema.ids import ConversationId, Seq
 
@@ -51,7 +52,7 @@ class SqliteJournal:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal-reader")
         self._reader = Reader(folder / DATABASE)
-        self._watch = Watch(folder / LOG)
+        self._watch = Watch(folder / MARK)
         self._damaged: dict[tuple[ConversationId, Seq], Damaged] = {}
         self._writer: Writer | None = None
         self._done: deque[Sequence[Job[Any]]] = deque()
@@ -81,7 +82,7 @@ class SqliteJournal:
                 raise InputError(f"There is no journal in {self.folder}.", remedy="Nothing was recorded there yet.")
             return await self._in_thread(self._reader.check)
         connection, marks = await self._in_thread(lambda: _open_files(path, self._clock.wall_ms()))
-        self._writer = Writer(path, connection, marks, self._clock, self._deliver)
+        self._writer = Writer(path, connection, marks, self._clock, self._watch.committing, self._deliver)
         self._loop.add_reader(self._wake_read, self._settle)
         return None
 
@@ -103,9 +104,8 @@ class SqliteJournal:
         try:
             if writer is not None:
                 await self._release_all(writer)
-            await self._in_thread(self._reader.close)
-            if writer is not None:
                 await self._in_thread(writer.stop)
+            await self._in_thread(self._reader.close)
         finally:
             self._threads.shutdown(wait=False)
             self._close_pipe(writer is not None)
@@ -118,8 +118,10 @@ class SqliteJournal:
             for number, generation in held:
                 leases.release(connection, number, generation)
 
-        if held:
-            await self._change(writer, work)
+        # Should the disk refuse, the leases run out by themselves, at once where this process ends.
+        with contextlib.suppress(JournalError):
+            if held:
+                await self._change(writer, work)
 
     def _close_pipe(self, watched: bool) -> None:
         if hasattr(self, "_wake_read"):
@@ -142,12 +144,11 @@ class SqliteJournal:
             return lease
 
         def undo(lease: SqliteLease) -> None:
+            writer.leases.pop(lease.number, None)
             work = _releasing(lease)
             writer.submit(Change(work, self._loop.create_future()))
 
-        lease = await self._change(writer, take, undo)
-        writer.leases[lease.number] = lease
-        return lease
+        return await self._change(writer, take, undo)
 
     async def _give_back(self, lease: Lease) -> None:
         assert isinstance(lease, SqliteLease)
@@ -262,7 +263,10 @@ class SqliteJournal:
         return [damaged for (name, _), damaged in sorted(self._damaged.items()) if name == conversation_id]
 
     async def verify(self) -> Report:
-        return await asyncio.to_thread(verify.verify, self.folder)
+        """Everything is read; it may take a while, and others go on meanwhile."""
+        from turnwright.journal.verify import verify
+
+        return await asyncio.to_thread(verify, self.folder)
 
     def _sound(self, reads: Sequence[Read]) -> list[Recorded]:
         recorded, damaged = parted(reads)

@@ -39,7 +39,8 @@ _COUNT_CHANGE = "UPDATE tally SET changes = changes + 1 RETURNING changes"
 
 
 class Writer:
-    """`submit` is called on the event loop; `deliver` is called on the writer thread when jobs are done."""
+    """`submit` is called on the event loop. On the writer thread, `committing` is told the last position of a commit
+    before it is marked, and `deliver` gets the jobs that are done."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Writer:
         connection: apsw.Connection,
         marks: Marks,
         clock: WallClock,
+        committing: Callable[[int], None],
         deliver: Callable[[Sequence[Job[Any]]], None],
     ) -> None:
         self.leases: dict[int, SqliteLease] = {}
@@ -54,6 +56,7 @@ class Writer:
         self._connection = connection
         self._marks = marks
         self._clock = clock
+        self._committing = committing
         self._deliver = deliver
         self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -85,9 +88,11 @@ class Writer:
             self._jobs.put(None)
             self._thread.join()
         with explained(self._path):
-            self._marks.sync()
-            self._connection.close()
-            self._marks.close()
+            try:
+                self._marks.sync()
+            finally:
+                self._marks.close()
+                self._connection.close()
 
     def _run(self) -> None:
         jobs: list[Job[Any]] | None = None
@@ -118,8 +123,17 @@ class Writer:
         with contextlib.suppress(Empty):
             while job := self._jobs.get_nowait():
                 jobs.append(job)
+        waiting = [job for job in jobs if not job.delivered]
+        for job in waiting:
+            job.error = JournalError(
+                f"The writer of the journal {self._path} stopped by an error of its own; nothing more is recorded.",
+                remedy="Start Turnwright again, and report this.",
+            )
+        self._hand_over(waiting)
+
+    def _hand_over(self, jobs: Sequence[Job[Any]]) -> None:
         for job in jobs:
-            job.error = JournalError("The journal's writer stopped by an error of its own; nothing more is recorded.")
+            job.delivered = True
         self._deliver(jobs)
 
     def _serve(self, jobs: Sequence[Job[Any]]) -> None:
@@ -147,7 +161,7 @@ class Writer:
                     self._serve_appends([job])
                 return
             jobs[0].error = self._explained(error)
-        self._deliver(jobs)
+        self._hand_over(jobs)
 
     def _commit(self, jobs: Sequence[Append]) -> None:
         ends: dict[SqliteLease, tuple[int, bytes]] = {}
@@ -158,8 +172,10 @@ class Writer:
             lease.last_seq, lease.last_hash = seq, last_hash
         if ends:
             lease, (seq, _) = ends.popitem()
+            position = self._connection.last_insert_rowid()
+            self._committing(position)
             with explained(self._marks.path):
-                self._marks.facts(self._connection.last_insert_rowid(), lease.conversation_id, seq)
+                self._marks.facts(position, lease.conversation_id, seq)
 
     def _insert(self, job: Append, ends: dict[SqliteLease, tuple[int, bytes]]) -> None:
         lease, execute = job.lease, self._connection.execute
@@ -181,9 +197,12 @@ class Writer:
     def _serve_change(self, job: Change[Any]) -> None:
         try:
             job.answer = self._change(job.work)
+            if isinstance(job.answer, SqliteLease):
+                # Renewed from now on, by this thread, even if nothing else ever happens.
+                self.leases[job.answer.number] = job.answer
         except (apsw.Error, TurnwrightError) as error:
             job.error = self._explained(error)
-        self._deliver([job])
+        self._hand_over([job])
 
     def _change(self, work: Callable[[apsw.Connection], Any]) -> Any:
         with self._transaction():
