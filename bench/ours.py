@@ -1,0 +1,107 @@
+"""Turnwright as its users meet it, through the public API: journal durable, everything as by default."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from turnwright import Agent, Limits, standard_tools, tool
+from turnwright.app.engine import open_engine
+from turnwright.app.turns import first_turn
+from turnwright.config.load import Flag, load
+from turnwright.session.conversation import Session
+
+MODEL = "bench"
+MAX_STEPS = 5_000
+
+
+async def noop() -> str:
+    """Does nothing."""
+    return "ok"
+
+
+async def look(path: str, line: int = 1) -> str:
+    """Does nothing, with arguments.
+
+    Args:
+        path: Any text.
+        line: Any number.
+    """
+    return "ok"
+
+
+@tool(effect="reads")
+async def nap(index: int) -> str:
+    """Sleep for 200 ms.
+
+    Args:
+        index: Makes one call different from another.
+    """
+    await asyncio.sleep(0.2)
+    return f"slept {index}"
+
+
+async def swallow(text: str) -> str:
+    """Take a long text.
+
+    Args:
+        text: Any text.
+    """
+    return f"{len(text)} characters"
+
+
+SMALL_TOOLS = (noop, look, nap, swallow)
+
+
+@asynccontextmanager
+async def agent(base_url: str, home: Path, *, real_tools: bool = False, config: str = "") -> AsyncIterator[Agent]:
+    """With a workspace, a journal and, where `config` is given, a configuration file below `home`."""
+    workspace = workspace_in(home)
+    file = home / "bench.yaml"
+    if config:
+        file.write_text(config, encoding="utf-8")
+    made = Agent(
+        MODEL,
+        base_url=f"{base_url}/v1",
+        dialect="openai-chat",
+        tools=standard_tools() if real_tools else SMALL_TOOLS,
+        workspace=workspace,
+        data_dir=home / "data",
+        config=file if config else None,
+        limits=Limits(max_steps=MAX_STEPS),
+    )
+    async with made:
+        yield made
+
+
+@asynccontextmanager
+async def session(base_url: str, home: Path) -> AsyncIterator[Session]:
+    """One session for many conversations, as a server has it. Its data lie where TURNWRIGHT_HOME says."""
+    flags = [
+        Flag(path=("model",), value=f"endpoint/{MODEL}", flag="model="),
+        Flag(path=("providers", "endpoint", "base_url"), value=f"{base_url}/v1", flag="base_url="),
+    ]
+    workspace = workspace_in(home)
+    async with (
+        open_engine(load(workspace, flags=flags)) as engine,
+        engine.session(workspace, tools=SMALL_TOOLS) as opened,
+    ):
+        yield opened
+
+
+@asynccontextmanager
+async def conversation(session: Session, task: str) -> AsyncIterator[None]:
+    """Held open after its first turn."""
+    async with first_turn(session, task, workspace="bench", model=MODEL) as running:
+        async for _ in running:
+            pass
+        assert running.outcome is not None and running.outcome.reason == "stop", running.outcome
+        yield
+
+
+def workspace_in(home: Path) -> Path:
+    workspace = home / "workspace"
+    workspace.mkdir(exist_ok=True)
+    return workspace

@@ -1,0 +1,269 @@
+"""One measurement in a process of its own: `python -m bench.worker MEASURE WHO BASE_URL COUNT` prints one JSON object.
+
+CPU is that of this process, its threads and the kernel's work for it included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeAlias
+
+import msgspec
+
+from bench import bare, ours
+from turnwright import Recorded
+from turnwright.schema.facts import StepStarted
+from turnwright.schema.live import TextDelta, ToolArgsDelta
+from turnwright.wire.connection import Connection
+
+Figures: TypeAlias = dict[str, float]
+TASK = "Do what is to be done."
+FIRST_STEPS = 5
+"""They load modules and open connections: they are not counted."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    base_url: str
+    count: int
+    home: Path
+
+
+class Laps:
+    """CPU and wall time at the start of each step."""
+
+    def __init__(self) -> None:
+        self.cpu_s: list[float] = []
+        self.wall_s: list[float] = []
+
+    def mark(self) -> None:
+        self.cpu_s.append(time.process_time())
+        self.wall_s.append(time.perf_counter())
+
+    def figures(self, skipped: int = FIRST_STEPS) -> Figures:
+        """The mean of all steps but the first."""
+        return {"cpu_ms": _mean_ms(self.cpu_s[skipped:]), "wall_ms": _mean_ms(self.wall_s[skipped:])}
+
+    def flatness(self) -> Figures:
+        """Medians of the steps around step 10, and of the last."""
+        width = min(50, len(self.cpu_s) // 4)
+        cpu, wall = _gaps_ms(self.cpu_s), _gaps_ms(self.wall_s)
+        early = slice(FIRST_STEPS, FIRST_STEPS + width)
+        return {
+            "early_ms": median(cpu[early]),
+            "late_ms": median(cpu[-width:]),
+            "early_wall_ms": median(wall[early]),
+            "late_wall_ms": median(wall[-width:]),
+        }
+
+
+def _gaps_ms(times_s: list[float]) -> list[float]:
+    return [(after - before) * 1000 for before, after in pairwise(times_s)]
+
+
+def _mean_ms(times_s: list[float]) -> float:
+    return (times_s[-1] - times_s[0]) / (len(times_s) - 1) * 1000
+
+
+async def our_laps(run: Run, *, real_tools: bool = False, config: str = "", turns: int = 1) -> Laps:
+    """Of the last turn."""
+    async with ours.agent(run.base_url, run.home, real_tools=real_tools, config=config) as agent:
+        for _ in range(turns):
+            laps = Laps()
+            async for event in agent.stream(TASK):
+                if isinstance(event, Recorded) and isinstance(event.fact, StepStarted):
+                    laps.mark()
+    return laps
+
+
+async def bare_laps(run: Run, *, real_tools: bool = False, turns: int = 1) -> Laps:
+    async with bare.agent(run.base_url, run.home, real_tools=real_tools) as agent:
+        for _ in range(turns):
+            laps = Laps()
+            await agent.run(TASK, stepped=laps.mark)
+    return laps
+
+
+async def our_steps(run: Run) -> Figures:
+    return (await our_laps(run)).figures()
+
+
+async def bare_steps(run: Run) -> Figures:
+    return (await bare_laps(run)).figures()
+
+
+async def our_bash(run: Run) -> Figures:
+    return (await our_laps(run, real_tools=True)).figures()
+
+
+async def bare_bash(run: Run) -> Figures:
+    return (await bare_laps(run, real_tools=True)).figures()
+
+
+async def our_flatness(run: Run) -> Figures:
+    return (await our_laps(run)).flatness()
+
+
+async def bare_flatness(run: Run) -> Figures:
+    return (await bare_laps(run)).flatness()
+
+
+async def our_naps(run: Run) -> Figures:
+    side_by_side = "loop: {dispatch: {max_concurrent: 8}}\n"
+    return (await our_laps(run, config=side_by_side, turns=2)).figures(skipped=0)
+
+
+async def bare_naps(run: Run) -> Figures:
+    return (await bare_laps(run, turns=2)).figures(skipped=0)
+
+
+async def our_stream(run: Run) -> Figures:
+    """CPU of a whole turn; the second, for the first loads what it needs."""
+    async with ours.agent(run.base_url, run.home) as agent:
+        for _ in range(2):
+            began, chars = time.process_time(), 0
+            async for event in agent.stream(TASK):
+                if isinstance(event, TextDelta):
+                    chars += len(event.text)
+                elif isinstance(event, ToolArgsDelta):
+                    chars += len(event.fragment)
+            spent = time.process_time() - began
+    assert chars >= run.count, f"{chars} characters came"
+    return {"cpu_ms": spent * 1000, "us_each": spent / run.count * 1e6}
+
+
+async def bare_stream(run: Run) -> Figures:
+    chars = 0
+
+    def hear(text: str) -> None:
+        nonlocal chars
+        chars += len(text)
+
+    async with bare.agent(run.base_url, run.home) as agent:
+        for _ in range(2):
+            began = time.process_time()
+            await agent.run(TASK, heard=hear)
+            spent = time.process_time() - began
+    return {"cpu_ms": spent * 1000, "us_each": spent / run.count * 1e6}
+
+
+class Arrival:
+    """When the first bytes came to any connection since `expect` was called."""
+
+    def __init__(self) -> None:
+        self._at_s: float | None = None
+        received = Connection.data_received
+
+        def noted(connection: Connection, data: bytes) -> None:
+            self._at_s = self._at_s or time.perf_counter()
+            received(connection, data)
+
+        setattr(Connection, "data_received", noted)  # noqa: B010 - the one place that watches the wire from within
+
+    def expect(self) -> None:
+        self._at_s = None
+
+    def ago_ms(self) -> float:
+        assert self._at_s is not None, "something was said before bytes came"
+        return (time.perf_counter() - self._at_s) * 1000
+
+
+async def our_first(run: Run) -> Figures:
+    arrival = Arrival()
+    late_ms: list[float] = []
+    async with ours.agent(run.base_url, run.home) as agent:
+        for _ in range(run.count):
+            arrival.expect()
+            heard = [arrival.ago_ms() async for event in agent.stream(TASK) if isinstance(event, TextDelta)]
+            late_ms.append(heard[0])
+    return {"ms": median(late_ms[FIRST_STEPS:])}
+
+
+async def bare_first(run: Run) -> Figures:
+    arrival = Arrival()
+    late_ms: list[float] = []
+    heard: list[float] = []
+    async with bare.agent(run.base_url, run.home) as agent:
+        for _ in range(run.count):
+            arrival.expect()
+            heard.clear()
+            await agent.run(TASK, heard=lambda _: heard.append(arrival.ago_ms()))
+            late_ms.append(heard[0])
+    return {"ms": median(late_ms[FIRST_STEPS:])}
+
+
+async def our_fleet(run: Run) -> Figures:
+    async with ours.agent(run.base_url, run.home) as agent:
+        await agent.run(TASK)
+        began, cpu = time.perf_counter(), time.process_time()
+        answers = await asyncio.gather(*(agent.run(TASK) for _ in range(run.count)))
+        spent = {"wall_s": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
+    assert all(answer.ok for answer in answers)
+    return spent
+
+
+async def bare_fleet(run: Run) -> Figures:
+    async with bare.agent(run.base_url, run.home) as agent:
+        await agent.run(TASK)
+        began, cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(agent.run(TASK) for _ in range(run.count)))
+        return {"wall_s": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
+
+
+def resident_mib(field: str = "VmRSS") -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError(f"/proc/self/status has no {field}")
+
+
+async def our_idle(run: Run) -> Figures:
+    """After one answered turn."""
+    async with ours.agent(run.base_url, run.home, real_tools=True) as agent:
+        await agent.run(TASK)
+        return {"mib": resident_mib()}
+
+
+async def our_peak(run: Run) -> Figures:
+    """The most that a run with real tools takes, and by how much that is more than an idle runtime."""
+    async with ours.agent(run.base_url, run.home, real_tools=True) as agent:
+        before = resident_mib()
+        answer = await agent.run(TASK)
+        assert answer.ok, answer
+        return {"mib": resident_mib("VmHWM"), "added_mib": resident_mib("VmHWM") - before}
+
+
+async def our_crowd(run: Run) -> Figures:
+    """Open conversations that have had a turn of some steps and wait for the next."""
+    async with ours.session(run.base_url, run.home) as session, AsyncExitStack() as crowd:
+        await crowd.enter_async_context(ours.conversation(session, TASK))
+        before = resident_mib()
+        for _ in range(run.count):
+            await crowd.enter_async_context(ours.conversation(session, TASK))
+        return {"mib": (resident_mib() - before) / run.count}
+
+
+MEASURES: Mapping[str, Callable[[Run], Coroutine[Any, Any, Figures]]] = {
+    f"{measure.__name__.replace('_', ' ')}": measure
+    for measure in (
+        our_steps, bare_steps, our_bash, bare_bash, our_flatness, bare_flatness, our_naps, bare_naps, our_stream,
+        bare_stream, our_first, bare_first, our_fleet, bare_fleet, our_idle, our_peak, our_crowd,
+    )
+}  # fmt: skip
+
+
+def main(who: str, measure: str, base_url: str, count: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="turnwright-bench-") as folder:
+        figures = asyncio.run(MEASURES[f"{who} {measure}"](Run(base_url, int(count), Path(folder))))
+    print(msgspec.json.encode(figures).decode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
