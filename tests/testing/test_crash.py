@@ -26,6 +26,18 @@ async def test_a_first_run_lists_the_moments() -> None:
     ]
 
 
+async def test_facts_give_the_name_however_deep_they_lie() -> None:
+    """As a journal takes them: with a lease, and each with its time."""
+
+    class Journal:
+        async def append(self, lease: str, facts: list[tuple[int, object]]) -> int:
+            return len(lease) + len(facts)
+
+    plan = CrashPlan()
+    await crashing(Journal(), plan, "append").append("lease", [(1, FACTS[0]), (2, FACTS[1])])
+    assert plan.passed[0] == "before append turn.started+step.started"
+
+
 @pytest.mark.parametrize(("at", "kept"), [(0, 0), (1, 2), (2, 2), (3, 3), ("after record note", 3)])
 async def test_dying_in_turn(at: int | str, kept: int) -> None:
     memory = MemoryRecord()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction
@@ -121,5 +121,9 @@ def _moment(name: str, args: tuple[Any, ...]) -> str:
     return f"{name} {detail}" if isinstance(detail, str) and detail else name
 
 
-def _flat(args: tuple[Any, ...]) -> list[Any]:
-    return [inner for arg in args for inner in (arg if isinstance(arg, list | tuple) else [arg])]
+def _flat(args: Iterable[Any]) -> Iterator[Any]:
+    for arg in args:
+        if isinstance(arg, list | tuple):
+            yield from _flat(arg)
+        else:
+            yield arg
