@@ -7,6 +7,7 @@ import pytest
 from turnwright.kernel.assemble import Assembly
 from turnwright.kernel.verdict import verdict_of
 from turnwright.schema.parts import (
+    UNREADABLE,
     Closed,
     Done,
     Finish,
@@ -39,6 +40,7 @@ TABLE: list[tuple[tuple[Part, ...], Closed, Verdict]] = [
     ((Text("hi"), Done()), EOF, "complete"),
     ((Text("hi"), STOP, Done()), EOF, "complete"),
     ((Raw("image", "…"), STOP), EOF, "complete"),
+    ((Text("hi"), Raw(UNREADABLE, "{"), STOP), EOF, "non_json"),
     ((Text("hi"), CALLS), EOF, "complete"),
     ((Text("hi"), LENGTH), EOF, "length"),
     ((LENGTH,), EOF, "length"),

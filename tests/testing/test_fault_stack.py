@@ -139,14 +139,7 @@ def seen() -> dict[str, Seen]:
     return asyncio.run(drive_all(cases()))
 
 
-XFAIL = {"broken-frame": "a frame that is no JSON is passed over, and the reply that lacks it is called complete"}
-NAMES = [
-    pytest.param(fault.name, marks=pytest.mark.xfail(reason=XFAIL[fault.name])) if fault.name in XFAIL else fault.name
-    for fault in FAULTS
-]
-
-
-@pytest.mark.parametrize("fault", NAMES)
+@pytest.mark.parametrize("fault", [fault.name for fault in FAULTS])
 def test_the_table_holds(fault: str, seen: dict[str, Seen]) -> None:
     broken = [line for row in cases() if row.fault == fault for line in broken_promises(row, seen[row.id])]
     assert not broken, "\n".join(broken)

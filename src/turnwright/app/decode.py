@@ -14,11 +14,15 @@ from turnwright.kernel.assemble import Assembly, Reply
 from turnwright.kernel.verdict import verdict_of
 from turnwright.providers.codec import Codec, Dialect, Framing
 from turnwright.providers.decode import batches_of
+from turnwright.providers.decoder import closing
 from turnwright.providers.dialects import DIALECTS, codec_of
+from turnwright.providers.http_route import ReplyReader
 from turnwright.schema.errors import InputError, UsageError
 from turnwright.schema.messages import ToolCall
 from turnwright.schema.parts import Closed, Part, Usage
 from turnwright.schema.verdicts import ErrorKind, FinishClass, Verdict
+from turnwright.wire.capture import read_cassette
+from turnwright.wire.playback import Playback, Sleeper
 
 _OWN_ID = "\0own-"
 """Marks ids that the wire did not give; no provider's JSON carries one that starts so in earnest."""
@@ -165,6 +169,20 @@ def _record_batches(record: Record, cut: Cut) -> Iterator[Sequence[Part]]:
     headers = {name.lower(): str(value) for name, value in (record.response_headers or {}).items()}
     asked = codec.framing if record.stream else None
     return batches_of(codec, pieces_of(record.bytes(), cut), status=record.status, headers=headers, asked=asked)
+
+
+async def decode_cassette(data: bytes, *, clock: Sleeper | None = None) -> Decoded:
+    """A recorded attempt through the same gate, framing and codec; with a clock at the speed it was recorded at."""
+    cassette = read_cassette(data)
+    codec = codec_of(dialect_of(cassette.labels.get("dialect", "")))
+    playback = Playback(cassette, clock=clock)
+    reader = ReplyReader(playback, codec)
+    batches: list[Sequence[Part]] = []
+    while (parts := await reader.read()) is not None:
+        batches.append(parts)
+    assert playback.ended is not None, "a reply is read to its end"
+    batches.append(closing(codec, playback.head, playback.ended, 0.0, decoder=reader.decoder, window=None))
+    return _decoded(batches)
 
 
 _records = msgspec.json.Decoder(Record)

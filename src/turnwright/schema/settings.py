@@ -5,7 +5,7 @@ A docstring under a field is its line in the reference (`docs/reference/config.m
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -14,6 +14,8 @@ from turnwright.schema.limits import Dispatch, Limits, Retry
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 Usd: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 Tokens: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
+ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details"]
+REASONING_FIELDS: tuple[ReasoningField, ...] = get_args(ReasoningField)
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,6 +35,11 @@ class Provider(Section, frozen=True, kw_only=True):
     """Further request headers."""
     profile: str = ""
     """The host profile whose quirks apply. Empty: the one of the provider's name."""
+    allow_unknown_models: bool | None = None
+    """Whether models may be used that the catalogue does not know. Null: only at hosts whose models nobody can list
+    (your own servers and addresses, Azure, Together, Fireworks)."""
+    stream: Literal["auto", "always", "never"] = "auto"
+    """Whether replies are asked for as streams. `auto`: yes, until a probe or a failed stream shows otherwise."""
 
 
 class Breaker(Section, frozen=True, kw_only=True):
@@ -119,6 +126,14 @@ class ModelEntry(Section, frozen=True, kw_only=True):
     """Tokens that fit into one request and its reply."""
     max_output: Tokens | None = None
     """The longest reply it gives, in tokens."""
+    tools: bool | None = None
+    """Whether it calls tools in its provider's own way."""
+    images: bool | None = None
+    """Whether it sees images."""
+    reasoning: bool | None = None
+    """Whether it thinks before it answers."""
+    reasoning_field: ReasoningField | None = None
+    """Under which key its reasoning goes back to it (`openai-chat` alone)."""
 
 
 class Catalogue(Section, frozen=True, kw_only=True):
