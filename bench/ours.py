@@ -11,6 +11,7 @@ from turnwright import Agent, Limits, standard_tools, tool
 from turnwright.app.engine import open_engine
 from turnwright.app.turns import first_turn
 from turnwright.config.load import Flag, load
+from turnwright.schema.facts import ConversationOpened
 from turnwright.session.conversation import Session
 
 MODEL = "bench"
@@ -94,7 +95,8 @@ async def session(base_url: str, home: Path) -> AsyncIterator[Session]:
 @asynccontextmanager
 async def conversation(session: Session, task: str) -> AsyncIterator[None]:
     """Held open after its first turn."""
-    async with first_turn(session, task, workspace="bench", model=MODEL) as running:
+    opened = ConversationOpened(workspace="bench", model=MODEL, turnwright="bench")
+    async with first_turn(session, task, opened) as running:
         async for _ in running:
             pass
         assert running.outcome is not None and running.outcome.reason == "stop", running.outcome
