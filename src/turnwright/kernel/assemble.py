@@ -11,6 +11,7 @@ from turnwright.schema.ids import CallId, ConversationId, StepId, TurnId
 from turnwright.schema.live import LiveEvent, ReasoningDelta, TextDelta, ToolArgsDelta
 from turnwright.schema.messages import AssistantMessage, Reasoning, ToolCall
 from turnwright.schema.parts import (
+    FOREIGN,
     UNREADABLE,
     Closed,
     Done,
@@ -206,6 +207,8 @@ class Assembly:
             case Raw(kind=kind) if kind == UNREADABLE:
                 if len(self._unreadable) < UNREADABLE_MAX:
                     self._unreadable.append(part)
+            case Raw(kind=kind) if kind == FOREIGN:
+                pass  # it says nothing that belongs to a reply
             case Raw():
                 self._others.append(part)
             case Done():

@@ -32,7 +32,7 @@ def _verdict_of_words(reply: Reply) -> Verdict:
     message = reply.message
     if reply.error or reply.finish == "error":
         return "in_band_error"
-    if reply.unreadable and reply.has_content:
+    if reply.unreadable:
         return "non_json"  # a piece of the answer is missing, and nobody can tell which
     if reply.finish == "length":
         return "length"

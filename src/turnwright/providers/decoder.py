@@ -8,7 +8,19 @@ from turnwright.providers.codec import Codec, State
 from turnwright.providers.overflow import says_overflow, shows_overflow
 from turnwright.providers.retry_after import retry_after_s
 from turnwright.schema.frames import Frame
-from turnwright.schema.parts import Closed, Done, Finish, Part, Start, StreamError, Usage, UsagePart
+from turnwright.schema.parts import (
+    FOREIGN,
+    UNREADABLE,
+    Closed,
+    Done,
+    Finish,
+    Part,
+    Raw,
+    Start,
+    StreamError,
+    Usage,
+    UsagePart,
+)
 from turnwright.schema.verdicts import FinishClass
 from turnwright.wire.connection import Head
 from turnwright.wire.exchange import Ended
@@ -64,7 +76,10 @@ class Decoder:
         if not kinds.isdisjoint(_ENDS):
             for part in parts:
                 self._note(part)
-        return not kinds <= _NOT_CONTENT
+        said = kinds - _NOT_CONTENT
+        if said == {Raw}:
+            return any(isinstance(part, Raw) and part.kind not in (UNREADABLE, FOREIGN) for part in parts)
+        return bool(said)
 
     def overflowed(self, window: int | None) -> bool:
         """Whether the conversation outgrew the window, by what was said or by the account (P17)."""

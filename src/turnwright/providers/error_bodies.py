@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from turnwright.schema.parts import UNREADABLE, Done, Part, Raw, StreamError
+from turnwright.schema.parts import FOREIGN, UNREADABLE, Done, Part, Raw, StreamError
 from turnwright.schema.verdicts import ErrorKind
 
 MESSAGE_CHARS_MAX = 4_000
@@ -93,17 +93,18 @@ def odd_frame(data: bytes, stream: bool) -> Sequence[Part]:
     """What a frame means that is not what its dialect says: the end mark, a stray error, or nothing we can read."""
     if data.strip() == b"[DONE]":
         return (Done(),)
-    evidence = Raw(UNREADABLE, data[:EVIDENCE_BYTES_MAX].decode("utf-8", "replace"))
+    evidence = data[:EVIDENCE_BYTES_MAX].decode("utf-8", "replace")
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        return (evidence,)
+        return (Raw(UNREADABLE, evidence),)
     if isinstance(value, list) and value:
         value = value[0]  # Gemini's errors come in an array where a stream was asked for
     error = error_in(value) if isinstance(value, dict) else None
     if error:
         return (error,)
-    return (evidence,) if stream else (evidence, Done())  # a document that parsed is whole, whatever it is
+    foreign = Raw(FOREIGN, evidence)
+    return (foreign,) if stream else (foreign, Done())  # a document that parsed is whole, whatever it is
 
 
 def error_of(status: int, body: bytes) -> StreamError:

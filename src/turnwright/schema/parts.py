@@ -106,7 +106,9 @@ class StreamError(
 
 
 UNREADABLE = "unreadable"
-"""The kind of a Raw that stands for a frame which is not what its dialect says: evidence, no content."""
+"""The kind of a Raw that stands for a frame which is no JSON: evidence that a piece of the reply is missing."""
+FOREIGN = "foreign"
+"""The kind of a Raw that stands for JSON which is not of its dialect: evidence, no content, and nothing is missing."""
 
 
 class Raw(msgspec.Struct, frozen=True, gc=False, tag_field="part", tag="raw"):

@@ -211,7 +211,7 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
         [{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}],
         [StreamError(kind="overloaded", message="Overloaded", code="overloaded_error")],
     ),
-    "a new kind of event": ([{"type": "news"}], [Raw("unreadable", '{"type":"news"}')]),
+    "a new kind of event": ([{"type": "news"}], [Raw("foreign", '{"type":"news"}')]),
     "not JSON": (["<html>"], [Raw("unreadable", "<html>")]),
 }
 
@@ -254,4 +254,4 @@ def test_a_document() -> None:
 
 
 def test_a_document_of_another_kind_is_whole_but_empty() -> None:
-    assert parts_of(CODEC, {"status": "ok"}, stream=False) == [Raw("unreadable", '{"status":"ok"}'), Done()]
+    assert parts_of(CODEC, {"status": "ok"}, stream=False) == [Raw("foreign", '{"status":"ok"}'), Done()]

@@ -166,7 +166,7 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
         ],
     ),
     "not JSON": (["<html>"], [Raw("unreadable", "<html>")]),
-    "JSON of another kind": (["[1,2]"], [Raw("unreadable", "[1,2]")]),
+    "JSON of another kind": (["[1,2]"], [Raw("foreign", "[1,2]")]),
     "nested beyond reason": (
         ['{"choices":' + "[" * 100_000],
         [Raw("unreadable", ('{"choices":' + "[" * 100_000)[:2000])],
