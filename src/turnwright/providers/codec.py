@@ -15,6 +15,7 @@ from turnwright.schema.frames import Frame as Frame
 from turnwright.schema.messages import Message
 from turnwright.schema.parts import Part, StreamError
 from turnwright.schema.prompt import Prompt
+from turnwright.schema.settings import ReasoningField
 
 Dialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "ollama"]
 
@@ -33,7 +34,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     include_usage: bool = True
     """Send `stream_options.include_usage`; some hosts refuse the field."""
     max_tokens_key: str = "max_tokens"
-    reasoning_field: Literal["reasoning_content", "reasoning", "reasoning_details"] = "reasoning_content"
+    reasoning_field: ReasoningField = "reasoning_content"
     """Under which key a host's own reasoning goes back to it. All keys are read, whatever this says."""
     reasoning_replay: Literal["never", "with_calls", "always"] = "never"
     """Which of its assistant messages must carry their reasoning again when they are replayed."""

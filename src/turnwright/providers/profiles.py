@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -11,6 +12,10 @@ from turnwright.providers.dialects import DIALECTS
 from turnwright.providers.endpoint import AuthStyle, Endpoint, check_endpoint
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.settings import Provider
+
+Coverage: TypeAlias = Literal["whole", "part", "none"]
+"""How much of a host's models the catalogue holds. `whole`: a name that is not there is a mistake. `part`: users run
+models of their own there. `none`: nobody can know."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,6 +42,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     headers: tuple[tuple[str, str], ...] = ()
     quirks: Quirks = Quirks()
     capabilities: Capabilities = Capabilities()
+    catalogue: Coverage = "none"
 
 
 def _local(name: str, port: int) -> Profile:
@@ -52,6 +58,7 @@ def _local(name: str, port: int) -> Profile:
 _PROFILES = (
     Profile(
         name="openai",
+        catalogue="whole",
         base_url="https://api.openai.com/v1",
         key_env=("OPENAI_API_KEY",),
         quirks=Quirks(system_role="developer", runtime_role="developer", max_tokens_key="max_completion_tokens"),
@@ -59,6 +66,7 @@ _PROFILES = (
     ),
     Profile(
         name="anthropic",
+        catalogue="whole",
         dialect="anthropic",
         base_url="https://api.anthropic.com/v1",
         auth="x-api-key",
@@ -68,6 +76,7 @@ _PROFILES = (
     ),
     Profile(
         name="gemini",
+        catalogue="whole",
         dialect="gemini",
         base_url="https://generativelanguage.googleapis.com/v1beta",
         auth="x-goog-api-key",
@@ -77,6 +86,7 @@ _PROFILES = (
     ),
     Profile(
         name="openrouter",
+        catalogue="whole",
         base_url="https://openrouter.ai/api/v1",
         key_env=("OPENROUTER_API_KEY",),
         # Behind it stands any host, so only what all of them accept; the cost comes only when asked for.
@@ -90,6 +100,7 @@ _PROFILES = (
     ),
     Profile(
         name="deepseek",
+        catalogue="whole",
         base_url="https://api.deepseek.com",
         key_env=("DEEPSEEK_API_KEY",),
         quirks=Quirks(reasoning_replay="with_calls"),
@@ -97,6 +108,7 @@ _PROFILES = (
     ),
     Profile(
         name="groq",
+        catalogue="whole",
         base_url="https://api.groq.com/openai/v1",
         key_env=("GROQ_API_KEY",),
         quirks=Quirks(max_tokens_key="max_completion_tokens", reasoning_field="reasoning"),
@@ -104,6 +116,7 @@ _PROFILES = (
     ),
     Profile(
         name="xai",
+        catalogue="whole",
         base_url="https://api.x.ai/v1",
         key_env=("XAI_API_KEY",),
         quirks=Quirks(max_tokens_key="max_completion_tokens"),
@@ -111,6 +124,7 @@ _PROFILES = (
     ),
     Profile(
         name="mistral",
+        catalogue="whole",
         base_url="https://api.mistral.ai/v1",
         key_env=("MISTRAL_API_KEY",),
         # It refuses fields that it does not know, and reports usage unasked.
@@ -119,18 +133,21 @@ _PROFILES = (
     ),
     Profile(
         name="together",
+        catalogue="part",
         base_url="https://api.together.xyz/v1",
         key_env=("TOGETHER_API_KEY",),
         quirks=Quirks(runtime_role="user"),
     ),
     Profile(
         name="fireworks",
+        catalogue="part",
         base_url="https://api.fireworks.ai/inference/v1",
         key_env=("FIREWORKS_API_KEY",),
         quirks=Quirks(runtime_role="user"),
     ),
     Profile(
         name="azure",
+        catalogue="part",
         auth="api-key",
         key_env=("AZURE_OPENAI_API_KEY",),
         quirks=Quirks(system_role="developer", runtime_role="developer", max_tokens_key="max_completion_tokens"),
@@ -179,6 +196,7 @@ def profile_of(provider: str, settings: Provider | None = None) -> Profile:
         base_url=settings.base_url or base.base_url,
         key_env=(settings.api_key_env,) if settings.api_key_env else base.key_env,
         key_optional=base.key_optional and not settings.api_key_env,
+        catalogue=base.catalogue if settings.base_url in ("", base.base_url) else _elsewhere(base.catalogue),
         headers=(*base.headers, *settings.headers.items()),
     )
     if not profile.base_url:
@@ -189,6 +207,11 @@ def profile_of(provider: str, settings: Provider | None = None) -> Profile:
         home = _HOMES[profile.dialect]
         profile = msgspec.structs.replace(profile, quirks=home.quirks, auth=home.auth)
     return profile
+
+
+def _elsewhere(coverage: Coverage) -> Coverage:
+    """What answers at another address may know models of its own."""
+    return "part" if coverage == "whole" else coverage
 
 
 _HOMES: Mapping[Dialect, Profile] = {
