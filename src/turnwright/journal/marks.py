@@ -3,7 +3,8 @@
 SQLite takes a write-ahead log whose tail was cut for one that simply ended there. This file knows better. It is
 written after a commit is durable and before it is acknowledged, so it never claims more than the truth; it is not
 synced itself, so after a power cut it may claim less. Each commit has its own slot, which makes it safe for many
-processes at once.
+processes at once. One more slot says whether a checkpoint may have been cut short: only then may a page of the database
+be half written, and the log holds it whole.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import msgspec
 MARK = "journal.mark"
 SLOT_BYTES = 64
 SLOTS = 128
-FILE_BYTES = 2 * SLOTS * SLOT_BYTES
-_FACTS, _CHANGES = 0, 1
+FILE_BYTES = (2 * SLOTS + 1) * SLOT_BYTES
+_FACTS, _CHANGES, _CHECKPOINT = 0, 1, 2
 _SLOT = struct.Struct("<4sIQQ36sI")
 _MAGIC = b"twmk"
 
@@ -32,6 +33,7 @@ class Mark(msgspec.Struct, frozen=True):
     conversation_id: str = ""
     """Whose fact it was, and its seq there."""
     seq: int = 0
+    checkpointing: bool = False
     bad_slots: int = 0
     """Slots that hold neither nothing nor what was written."""
 
@@ -55,17 +57,20 @@ class Marks:
     def changes(self, number: int) -> None:
         self._write(_CHANGES, number, 0, "")
 
+    def checkpoint(self, *, running: bool) -> None:
+        self._write(_CHECKPOINT, int(running), 0, "")
+
     def _write(self, kind: int, number: int, seq: int, conversation_id: str) -> None:
         slot = _SLOT.pack(_MAGIC, kind, number, seq, conversation_id.encode()[:36], 0)[:-4]
-        offset = (kind * SLOTS + number % SLOTS) * SLOT_BYTES
-        os.pwrite(self._descriptor, slot + crc32(slot).to_bytes(4, "little"), offset)
+        place = kind * SLOTS + (0 if kind == _CHECKPOINT else number % SLOTS)
+        os.pwrite(self._descriptor, slot + crc32(slot).to_bytes(4, "little"), place * SLOT_BYTES)
 
     def read(self) -> Mark:
         return _parse(os.pread(self._descriptor, FILE_BYTES, 0))
 
     def forget(self) -> None:
         """After what was lost has been written down."""
-        os.pwrite(self._descriptor, bytes(FILE_BYTES), 0)
+        os.pwrite(self._descriptor, bytes(2 * SLOTS * SLOT_BYTES), 0)
 
     def sync(self) -> None:
         os.fsync(self._descriptor)
@@ -89,7 +94,7 @@ def fresh_positions(before: bytes, after: bytes) -> set[int]:
 
 
 def _parse(content: bytes) -> Mark:
-    highest = {_FACTS: (0, 0, ""), _CHANGES: (0, 0, "")}
+    highest = {_FACTS: (0, 0, ""), _CHANGES: (0, 0, ""), _CHECKPOINT: (0, 0, "")}
     bad = 0 if len(content) == FILE_BYTES else 1
     for offset in range(0, len(content), SLOT_BYTES):
         slot = content[offset : offset + SLOT_BYTES]
@@ -101,4 +106,11 @@ def _parse(content: bytes) -> Mark:
         _, kind, number, seq, name, _ = _SLOT.unpack(slot)
         highest[kind] = max(highest[kind], (number, seq, name.rstrip(b"\0").decode(errors="replace")))
     facts, seq, name = highest[_FACTS]
-    return Mark(facts=facts, changes=highest[_CHANGES][0], conversation_id=name, seq=seq, bad_slots=bad)
+    return Mark(
+        facts=facts,
+        changes=highest[_CHANGES][0],
+        conversation_id=name,
+        seq=seq,
+        checkpointing=bool(highest[_CHECKPOINT][0]),
+        bad_slots=bad,
+    )

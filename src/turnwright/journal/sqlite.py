@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from turnwright.journal import leases
-from turnwright.journal.database import DATABASE, create, explained, open_writer, sync_folder
+from turnwright.journal.database import DATABASE, LOG, create, explained, open_writer, sync_folder
 from turnwright.journal.following import Watch
 from turnwright.journal.jobs import Append, Blob, Change, Job, SqliteLease
 from turnwright.journal.losses import note_losses
@@ -104,8 +104,10 @@ class SqliteJournal:
         try:
             if writer is not None:
                 await self._release_all(writer)
-                await self._in_thread(writer.stop)
             await self._in_thread(self._reader.close)
+            if writer is not None:
+                # Last: SQLite empties and removes the log when its last connection goes.
+                await self._in_thread(writer.stop)
         finally:
             self._threads.shutdown(wait=False)
             self._close_pipe(writer is not None)
@@ -296,6 +298,8 @@ def _open_files(path: Path, now_ms: int) -> _Files:
             fcntl.flock(marks, fcntl.LOCK_EX)
             if not path.exists():
                 create(path, now_ms)
+            if not has_content(path.with_name(LOG)):
+                marks.checkpoint(running=False)
             fcntl.flock(marks, fcntl.LOCK_UN)
             connection = open_writer(path, now_ms)
             note_losses(connection, marks, now_ms)
@@ -303,6 +307,13 @@ def _open_files(path: Path, now_ms: int) -> _Files:
             marks.close()
             raise
     return _Files(connection, marks)
+
+
+def has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _prepare_folder(folder: Path) -> None:

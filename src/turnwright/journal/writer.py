@@ -89,6 +89,8 @@ class Writer:
             self._thread.join()
         with explained(self._path):
             try:
+                # Closing the last connection moves the log into the database.
+                self._marks.checkpoint(running=True)
                 self._marks.sync()
             finally:
                 self._marks.close()
@@ -259,8 +261,10 @@ class Writer:
         self._checkpoint_at = self._frames + CHECKPOINT_RETRY_FRAMES
         self._polls_max = CHECKPOINT_POLLS_MAX
         try:
+            self._marks.checkpoint(running=True)
             self._marks.sync()
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._marks.checkpoint(running=False)
         except apsw.BusyError:
             pass  # Somebody reads the log; there will be another moment.
         except (apsw.Error, OSError) as error:
