@@ -11,6 +11,7 @@ from children import ONE, TWO, RealTime, note
 
 from turnwright.journal import database, writer
 from turnwright.journal.database import DATABASE, LOG
+from turnwright.journal.marks import Marks
 from turnwright.journal.sqlite import SqliteJournal
 from turnwright.journal.verify import verify
 from turnwright.schema.errors import JournalError, JournalHeld, JournalUnwritable
@@ -150,3 +151,22 @@ async def test_a_lock_that_is_never_given_back_is_named(tmp_path: Path, monkeypa
         other.execute("ROLLBACK")
         assert list(await journal.append(lease, [note("a")])) == [1]
         other.close()
+
+
+async def test_without_its_mark_nothing_is_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await SqliteJournal.open(tmp_path, clock=RealTime()) as journal:
+        leases = [await journal.acquire(name, create=True) for name in (ONE, TWO)]
+
+        def broken(*_: object) -> None:
+            raise OSError(5, "Input/output error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Marks, "facts", broken)
+            done = await asyncio.gather(
+                *(journal.append(lease, [note("a")]) for lease in leases), return_exceptions=True
+            )
+        assert [type(each) for each in done] == [JournalUnwritable] * 2
+        # They are there all the same, once: "unknown" to whoever asked, and what follows goes on behind them.
+        assert list(await journal.append(leases[0], [note("b")])) == [2]
+        assert [len(await journal.since(name)) for name in (ONE, TWO)] == [2, 1]
+    assert verify(tmp_path).clean

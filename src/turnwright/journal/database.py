@@ -181,7 +181,9 @@ def explain(error: apsw.Error, path: Path) -> JournalError | apsw.Error:
     extended: int = getattr(error, "extendedresult", 0)
     code = str(_CODES.get(extended, type(error).__name__))
     match error:
-        case apsw.FullError():
+        case apsw.FullError() | apsw.IOError() if (
+            isinstance(error, apsw.FullError) or extended == apsw.SQLITE_IOERR_SHMSIZE
+        ):
             message, remedy = "has no space left", "Free some disk space; what was acknowledged is safe."
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
             message = "cannot be written or opened"

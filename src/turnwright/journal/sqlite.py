@@ -28,6 +28,7 @@ from turnwright.journal.processes import myself
 from turnwright.journal.reading import Read, Reader, parted
 from turnwright.journal.records import ConversationSummary, Damaged, Lease, Report, WallClock
 from turnwright.journal.rows import entry
+from turnwright.journal.waking import Waker
 from turnwright.journal.writer import Writer
 from turnwright.schema.errors import InputError, JournalError, JournalUnwritable
 from turnwright.schema.facts import Fact, Recorded
@@ -44,7 +45,7 @@ _NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 class SqliteJournal:
     """Open it with `await SqliteJournal.open(folder, clock=clock)`; use it on that event loop; close it."""
 
-    def __init__(self, folder: Path, clock: WallClock, label: str, *, read_only: bool) -> None:
+    def __init__(self, folder: Path, clock: WallClock, label: str) -> None:
         """Use `open`."""
         self.folder = folder
         self._clock = clock
@@ -57,17 +58,14 @@ class SqliteJournal:
         self._writer: Writer | None = None
         self._done: deque[Sequence[Job[Any]]] = deque()
         self._closed = False
-        if not read_only:
-            self._wake_read, self._wake_write = os.pipe()
-            os.set_blocking(self._wake_read, False)
-            os.set_blocking(self._wake_write, False)
+        self._waker: Waker | None = None
 
     @classmethod
     async def open(
         cls, folder: str | os.PathLike[str], *, clock: WallClock, read_only: bool = False, label: str = ""
     ) -> SqliteJournal:
         """`label` is what others are told about this holder (run, server, ...)."""
-        journal = cls(_absolute(folder), clock, label, read_only=read_only)
+        journal = cls(_absolute(folder), clock, label)
         try:
             await journal._open(read_only)
         except BaseException:
@@ -83,7 +81,7 @@ class SqliteJournal:
             return await self._in_thread(self._reader.check)
         connection, marks = await self._in_thread(lambda: _open_files(path, self._clock.wall_ms()))
         self._writer = Writer(path, connection, marks, self._clock, self._watch.committing, self._deliver)
-        self._loop.add_reader(self._wake_read, self._settle)
+        self._waker = Waker(self._loop, self._settle)
         return None
 
     async def __aenter__(self) -> SqliteJournal:
@@ -110,7 +108,9 @@ class SqliteJournal:
                 await self._in_thread(writer.stop)
         finally:
             self._threads.shutdown(wait=False)
-            self._close_pipe(writer is not None)
+            if self._waker is not None:
+                self._settle()
+                self._waker.close()
 
     async def _release_all(self, writer: Writer) -> None:
         held = [(lease.number, lease.generation) for lease in writer.leases.values()]
@@ -124,13 +124,6 @@ class SqliteJournal:
         with contextlib.suppress(JournalError):
             if held:
                 await self._change(writer, work)
-
-    def _close_pipe(self, watched: bool) -> None:
-        if hasattr(self, "_wake_read"):
-            if watched:
-                self._loop.remove_reader(self._wake_read)
-            os.close(self._wake_read)
-            os.close(self._wake_write)
 
     # Writing
 
@@ -192,15 +185,12 @@ class SqliteJournal:
         return await job.future
 
     def _deliver(self, jobs: Sequence[Job[Any]]) -> None:
-        """On the writer thread. A byte in a pipe is the cheapest way to wake an event loop."""
+        """On the writer thread."""
         self._done.append(jobs)
-        try:
-            os.write(self._wake_write, b"\0")
-        except BlockingIOError:
-            pass  # Full of wake-ups: it will wake.
+        assert self._waker is not None
+        self._waker.ring()
 
     def _settle(self) -> None:
-        os.read(self._wake_read, 65_536)
         while self._done:
             jobs = self._done.popleft()
             for job in jobs:

@@ -154,8 +154,11 @@ class Writer:
             self._serve_appends(appends)
 
     def _serve_appends(self, jobs: list[Append]) -> None:
+        ends: dict[SqliteLease, tuple[int, bytes]] = {}
         try:
-            self._commit(jobs)
+            with self._transaction():
+                for job in jobs:
+                    self._insert(job, ends)
         except (apsw.Error, TurnwrightError) as error:
             if len(jobs) > 1:
                 # One bad append must not take the others down: try each by itself.
@@ -163,21 +166,24 @@ class Writer:
                     self._serve_appends([job])
                 return
             jobs[0].error = self._explained(error)
+        else:
+            self._committed(jobs, ends)
         self._hand_over(jobs)
 
-    def _commit(self, jobs: Sequence[Append]) -> None:
-        ends: dict[SqliteLease, tuple[int, bytes]] = {}
-        with self._transaction():
-            for job in jobs:
-                self._insert(job, ends)
+    def _committed(self, jobs: Sequence[Append], ends: dict[SqliteLease, tuple[int, bytes]]) -> None:
+        """From here on the facts are on disk, whatever else fails; without their mark they are not acknowledged."""
         for lease, (seq, last_hash) in ends.items():
             lease.last_seq, lease.last_hash = seq, last_hash
-        if ends:
-            lease, (seq, _) = ends.popitem()
-            position = self._connection.last_insert_rowid()
-            self._committing(position)
+        if not ends:
+            return
+        position = self._connection.last_insert_rowid()
+        self._committing(position)
+        try:
             with explained(self._marks.path):
                 self._marks.facts(position, lease.conversation_id, seq)
+        except JournalUnwritable as error:
+            for job in jobs:
+                job.error = job.error or error
 
     def _insert(self, job: Append, ends: dict[SqliteLease, tuple[int, bytes]]) -> None:
         lease, execute = job.lease, self._connection.execute
