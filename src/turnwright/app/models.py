@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,18 +16,22 @@ from turnwright.config.load import Loaded
 from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.masking import Masker
-from turnwright.schema.routes import Price, Route
-from turnwright.schema.settings import ModelEntry, Provider, Settings
+from turnwright.schema.routes import Route
+from turnwright.schema.settings import Provider, Settings
 from turnwright.session.ports import Captures, NoCaptures
 
 if TYPE_CHECKING:
+    from turnwright.app.library import Library
+    from turnwright.providers.catalogue import Known
     from turnwright.providers.http_route import HttpRoute
+    from turnwright.wire.http import HttpClient
 
 DEMO = "demo"
 """The model of `turnwright demo`, so that its conversation can be carried on."""
 SCRIPTED = "scripted/"
 ENDPOINT = "endpoint"
 """The provider that `--base-url` (or `Agent(base_url=...)`) makes for one run."""
+AGENT = f"turnwright/{__version__}"
 HEALTH_FILE = "health.json"
 PROFILES_FILE = "route_profiles.json"
 
@@ -79,37 +83,49 @@ async def _http_model(
     needed."""
     from turnwright.app.captures import AttemptCaptures
     from turnwright.app.health_file import HealthFile
+    from turnwright.app.library import library_for
+    from turnwright.providers.catalogue_routes import AskingAttempts, RouteFacts
     from turnwright.providers.http_route import HttpModel
     from turnwright.providers.router import MemoryHealth, Router
     from turnwright.wire.http import HttpClient
     from turnwright.wire.proxies import proxies_from
 
     settings = loaded.settings
-    names = [settings.model, *settings.providers.routing.fallback]
-    ways = [_way(settings, name, environ, api_key if name == settings.model else None) for name in dict.fromkeys(names)]
+    names = list(dict.fromkeys([settings.model, *settings.providers.routing.fallback]))
+    providers = [provider_and_model(settings, name)[0] for name in names]
+    library = await library_for(settings, providers, cache=loaded.folders.cache, wall_ms=clock.wall_ms())
+    ways = [_way(settings, name, environ, api_key if name == settings.model else None, library) for name in names]
     client = await stack.enter_async_context(HttpClient(proxies=proxies_from(environ)))
     masker = Masker(way.secret for way in ways if way.secret)
     captures = AttemptCaptures(settings.capture, masker)
+
+    def wall_s() -> float:
+        return clock.wall_ms() / 1000
+
     http = HttpModel(
         client,
         {way.route.name: way.http for way in ways},
         clock=clock,
-        wall_s=lambda: clock.wall_ms() / 1000,
+        wall_s=wall_s,
         timers=settings.timers,
-        agent=f"turnwright/{__version__}",
+        agent=AGENT,
         captured=None if settings.capture == "off" else captures,
     )
+    facts = RouteFacts({way.route.name: way.known for way in ways}, wall_s)
+    attempts = AskingAttempts(http, facts, _servers(client, ways, clock))
+    await attempts.learn(ways[0].route.name)
     # An endpoint given for one run is nobody's route, and a probe asks also what is closed: neither is held against
     # anybody.
     one_off = streamed is not None or all(way.route.name.startswith(f"{ENDPOINT}/") for way in ways)
     router = Router(
         [way.route for way in ways],
-        http,
+        attempts,
         health=MemoryHealth() if one_off else HealthFile(loaded.folders.state / HEALTH_FILE),
-        wall_s=lambda: clock.wall_ms() / 1000,
+        wall_s=wall_s,
         breaker=settings.providers.routing.circuit,
         alerts=settings.providers.routing.alerts,
         streams=_streams(loaded, clock, [way.route.name for way in ways], streamed),
+        complete=facts,
     )
     return Opened(model=router, masker=masker, captures=captures)
 
@@ -130,9 +146,11 @@ class _Way(msgspec.Struct, frozen=True):
     route: Route
     http: HttpRoute
     secret: str
+    known: Known
 
 
-def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str | None) -> _Way:
+def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str | None, library: Library) -> _Way:
+    from turnwright.app.library import quirks_for
     from turnwright.providers.dialects import codec_of
     from turnwright.providers.http_route import HttpRoute
     from turnwright.providers.profiles import endpoint_of, profile_of
@@ -143,9 +161,24 @@ def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str
     key = None
     if not (profile.key_optional and api_key is None and not configured.api_key_env):
         key = key_of(provider, configured, explicit=api_key, environ=environ)
+    library.check(provider, model)
+    known = library.known(provider, model)
+    profile = msgspec.structs.replace(profile, quirks=quirks_for(profile, known, library.entry(provider, model)))
     secret = key.value if key else ""
     http = HttpRoute(endpoint=endpoint_of(profile, secret), codec=codec_of(profile.dialect))
-    return _Way(route_of(settings, provider, model), http, secret)
+    return _Way(Route(name=f"{provider}/{model}", model=model), http, secret, known)
+
+
+def _servers(client: HttpClient, ways: Sequence[_Way], clock: SystemClock) -> dict[str, Callable[[], Awaitable[Known]]]:
+    """The routes whose server can say what it holds, each with the question."""
+    servers: dict[str, Callable[[], Awaitable[Known]]] = {}
+    for way in ways:
+        if way.http.codec.dialect == "ollama":
+            from turnwright.providers.catalogue_ollama import OllamaServer
+
+            server = OllamaServer(client, way.http.endpoint, way.http.codec, way.route.model, clock=clock, agent=AGENT)
+            servers[way.route.name] = server.known
+    return servers
 
 
 def provider_and_model(settings: Settings, name: str) -> tuple[str, str]:
@@ -163,18 +196,3 @@ def provider_and_model(settings: Settings, name: str) -> tuple[str, str]:
             remedy="Write provider/model, set providers.default, or give --base-url.",
         )
     return provider, model
-
-
-def route_of(settings: Settings, provider: str, model: str) -> Route:
-    """What is known of the model; what is not stays unknown."""
-    models = settings.catalogue.models
-    entry = models.get(f"{provider}/{model}") or models.get(model) or ModelEntry()
-    price = None
-    if entry.price.input is not None and entry.price.output is not None:
-        price = Price(
-            input=entry.price.input,
-            output=entry.price.output,
-            cache_read=entry.price.cache_read,
-            cache_write=entry.price.cache_write,
-        )
-    return Route(name=f"{provider}/{model}", model=model, price=price, window=entry.window, max_output=entry.max_output)

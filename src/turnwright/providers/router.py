@@ -64,7 +64,7 @@ class MemoryHealth:
 
 class Router:
     """One conversation's view of its routes, in order of preference. `streams` says of a route whether streaming was
-    proven (True), disproven (False) or never probed (None)."""
+    proven (True), disproven (False) or never probed (None). `complete` adds what is known of a route's model by now."""
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class Router:
         breaker: Breaker | None = None,
         alerts: Alerts | None = None,
         streams: Mapping[str, bool | None] | None = None,
+        complete: Callable[[Route], Route] | None = None,
     ) -> None:
         self._routes = list(routes)
         self._attempts = attempts
@@ -85,6 +86,7 @@ class Router:
         self._alerts = alerts or Alerts()
         self._weather: dict[str, Weather] = {}
         self._streams = dict(streams or {})
+        self._complete = complete
         self._current = self._routes[0].name
 
     def prefer(self, route: str) -> None:
@@ -110,7 +112,7 @@ class Router:
             if circuit == "trial":
                 self._health.put(way, trial_begun(self._health.of(way), self._wall_s()))
             self._current = route.name
-            return chosen
+            return self._complete(chosen) if self._complete else chosen
         if closed:
             return NoRoute(message="; ".join(closed))
         return NoRoute(message="every route has been tried")
