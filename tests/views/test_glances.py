@@ -136,6 +136,7 @@ def test_the_result_on_the_wire() -> None:
     assert made is not None
     assert msgspec.json.decode(encode_result(made)) == {
         "type": "result",
+        "conversation_id": made.conversation_id,
         "reason": "stop",
         "is_error": False,
         "text": "Done.",

@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 
 from turnwright.app.models import ENDPOINT
-from turnwright.app.reading import facts_of, named_conversation, open_for_reading
+from turnwright.app.reading import facts_of, holder_of, named_conversation, open_for_reading
 from turnwright.config.load import Loaded
-from turnwright.schema.facts import ConversationOpened, Recorded
+from turnwright.journal.records import Holder
+from turnwright.schema.facts import ConversationOpened, Recorded, TurnEnded
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.settings import Provider
 
@@ -20,6 +21,8 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
     loaded: Loaded
     workspace: Path
     facts: list[Recorded]
+    held_by: Holder | None
+    """The process that runs its turn, where one does."""
 
 
 async def continued(loaded: Loaded, name: str) -> Continued:
@@ -27,6 +30,8 @@ async def continued(loaded: Loaded, name: str) -> Continued:
     async with open_for_reading(loaded) as journal:
         conversation_id = await named_conversation(journal, name)
         facts = await facts_of(journal, conversation_id)
+        ended = isinstance(facts[-1].fact, TurnEnded)
+        held_by = None if ended else await holder_of(journal, conversation_id)
     opened = facts[0].fact
     assert isinstance(opened, ConversationOpened), "a conversation begins with conversation.opened"
     return Continued(
@@ -34,6 +39,7 @@ async def continued(loaded: Loaded, name: str) -> Continued:
         loaded=_as_it_began(loaded, opened),
         workspace=Path(opened.workspace),
         facts=facts,
+        held_by=held_by,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,7 @@ class Engine:
 @asynccontextmanager
 async def open_engine(loaded: Loaded, *, label: str = "turnwright") -> AsyncIterator[Engine]:
     """Opens the journal; everything else starts on first use."""
+    make_private(loaded.folders.data)
     keeper = Keeper()
     async with await SqliteJournal.open(
         loaded.folders.data / JOURNAL_FOLDER, clock=SystemClock(), label=label
@@ -131,6 +132,14 @@ async def open_engine(loaded: Loaded, *, label: str = "turnwright") -> AsyncIter
             yield Engine(loaded, process_environment(), journal, keeper)
         finally:
             await keeper.close()
+
+
+def make_private(folder: Path) -> None:
+    """What is made here is for this user's eyes: journal, run folders, output of commands. A folder that exists keeps
+    its mode, and where none can be made the journal says so in its own words."""
+    if not folder.is_dir():
+        with suppress(OSError):
+            folder.mkdir(parents=True, mode=0o700)
 
 
 def _chosen(

@@ -9,6 +9,7 @@ import msgspec
 
 from turnwright.app.engine import Engine, open_engine
 from turnwright.app.models import PROFILES_FILE
+from turnwright.app.reading import PROBE_TITLE
 from turnwright.app.route_profiles import Finding, RouteProfile, RouteProfiles
 from turnwright.app.turns import first_turn, opening
 from turnwright.config.load import Loaded
@@ -136,7 +137,8 @@ async def _asked(engine: Engine, workspace: Path, each: Probe) -> tuple[Conversa
     ) as session:
         metered = msgspec.structs.replace(session, purpose="probe")
         opened = msgspec.structs.replace(
-            opening(engine.loaded.settings, workspace), title=f"probe of {engine.loaded.settings.model}: {each.name}"
+            opening(engine.loaded.settings, workspace),
+            title=f"{PROBE_TITLE}{engine.loaded.settings.model}: {each.name}",
         )
         async with first_turn(metered, each.task, opened) as running:
             async for _ in running:

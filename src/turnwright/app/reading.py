@@ -9,10 +9,15 @@ from pathlib import Path
 from turnwright.app.clock import SystemClock
 from turnwright.app.engine import JOURNAL_FOLDER
 from turnwright.config.load import Loaded
+from turnwright.journal.records import Holder
 from turnwright.journal.sqlite import SqliteJournal
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import Recorded, ToolEnded
 from turnwright.schema.ids import CONVERSATION_ID, ConversationId
+
+PROBE_TITLE = "probe of "
+"""How titles of conversations begin in which nobody but `turnwright probe` spoke."""
+LAST_AMONG = 200
 
 
 @asynccontextmanager
@@ -28,17 +33,24 @@ def journal_folder(loaded: Loaded) -> Path:
 
 
 async def named_conversation(journal: SqliteJournal, name: str) -> ConversationId:
-    """An id, the beginning of one that only one conversation has, or `last`."""
+    """An id, the beginning of one that only one conversation has, or `last`: the newest that is no probe's."""
     if name == "last":
-        newest = await journal.conversations(1)
-        if not newest:
+        newest = await journal.conversations(LAST_AMONG)
+        wanted = next((each.id for each in newest if not each.title.startswith(PROBE_TITLE)), None)
+        if wanted is None:
             raise InputError("There is no conversation yet.", remedy="Start one with turnwright run.")
-        return newest[0].id
+        return wanted
     known = await journal.conversations(10_000) if CONVERSATION_ID.fullmatch(name) is None else []
     matching = [each.id for each in known if each.id.startswith(name) and len(name) > 2]
     if len(matching) > 1:
         raise InputError(f"{name} is the beginning of {len(matching)} conversations.", remedy="Give more of the id.")
     return matching[0] if matching else name
+
+
+async def holder_of(journal: SqliteJournal, conversation_id: ConversationId) -> Holder | None:
+    """The process that writes it now, if one does."""
+    known = await journal.conversations(10_000)
+    return next((each.held_by for each in known if each.id == conversation_id), None)
 
 
 async def facts_of(journal: SqliteJournal, conversation_id: ConversationId) -> list[Recorded]:

@@ -61,5 +61,7 @@ def _told(error: Exception) -> int:
     from turnwright.views.text import one_line
 
     assert isinstance(error, TurnwrightError)
-    print(f"turnwright: {mask(one_line(str(error)))}", file=sys.stderr)
+    said = mask(one_line(str(error)))
+    # What is wrong with the command line names the command itself.
+    print(said if said.startswith("turnwright") else f"turnwright: {said}", file=sys.stderr)
     return of_error(error)

@@ -41,6 +41,13 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
+def count(word: str) -> int:
+    """A number of things to be shown: at least one."""
+    if (number := int(word)) < 1:
+        raise ValueError(word)
+    return number
+
+
 def add_conversation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("conversation", metavar="ID", help="as sessions lists it, the beginning of it, or last")
 

@@ -32,6 +32,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     """The sentence that stands on stderr too."""
     kind: str
     """The error's class."""
+    conversation_id: str = ""
     reason: str = "error"
     is_error: bool = True
     text: str = ""

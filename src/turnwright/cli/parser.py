@@ -76,7 +76,9 @@ def overview() -> str:
 def _near(word: str, known: Iterable[str]) -> list[str]:
     import difflib  # costs milliseconds, and only a mistake needs it
 
-    return difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+    # Letters that changed places are the likelier slip than one that is missing: --modle is --model, not --mode.
+    return sorted(found, key=lambda each: sorted(each) != sorted(word))[:1]
 
 
 def _reworded(message: str) -> str:

@@ -163,8 +163,12 @@ def parse_script(text: str, source: str = "script") -> Script:
 def read_script(path: Path) -> Script:
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as bad:
-        raise InputError(f"The script {path} cannot be read: {bad}.") from bad
+    except OSError as bad:
+        raise InputError(
+            f"The script {path} cannot be read: {bad.strerror}.", remedy="Write --model scripted/FILE, a YAML file."
+        ) from bad
+    except UnicodeDecodeError as bad:
+        raise InputError(f"The script {path} is not UTF-8 (byte {bad.start}).", remedy="Save it as UTF-8.") from bad
     return parse_script(text, source=str(path))
 
 

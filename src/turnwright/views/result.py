@@ -16,6 +16,7 @@ from turnwright.schema.facts import (
     TurnEnded,
     TurnStarted,
 )
+from turnwright.schema.ids import ConversationId
 from turnwright.schema.parts import Usage
 from turnwright.schema.verdicts import StopReason
 from turnwright.views.elapsed import Elapsed, fold_elapsed
@@ -34,6 +35,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
     """`is_error` exactly where the exit code is not 0. `cost_usd` None is unknown, never free."""
 
+    conversation_id: ConversationId
     reason: StopReason
     is_error: bool
     text: str
@@ -70,7 +72,7 @@ def fold_result(state: ResultState, recorded: Recorded) -> ResultState:
             denied = (_denial(state, fact),) if fact.by == "nobody" else ()
             return replace(state, asked=_without(state.asked, fact.approval_id), denials=state.denials + denied)
         case TurnEnded():
-            return replace(state, result=_result(state, fact))
+            return replace(state, result=_result(state, recorded.conversation_id, fact))
         case _:
             return state
 
@@ -83,8 +85,9 @@ def encode_result(result: Result) -> bytes:
     return msgspec.json.encode(result)
 
 
-def _result(state: ResultState, fact: TurnEnded) -> Result:
+def _result(state: ResultState, conversation_id: ConversationId, fact: TurnEnded) -> Result:
     return Result(
+        conversation_id=conversation_id,
         reason=fact.reason,
         is_error=is_error(fact.reason),
         text=fact.text,

@@ -6,6 +6,7 @@ Why it is built of asyncio's transports and httptools' parser: `docs/explanation
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from base64 import b64encode
@@ -216,4 +217,7 @@ def _basic(user: str) -> str:
 
 
 def _os_words(error: OSError) -> str:
+    """The system's own: asyncio puts addresses in their place."""
+    if error.errno and str(error.strerror).startswith("Connect call failed"):
+        return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__

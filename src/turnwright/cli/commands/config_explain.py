@@ -9,6 +9,7 @@ import msgspec
 
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_json_option, loaded_config
+from turnwright.cli.parser import nearest
 from turnwright.cli.terminal import Terminal
 from turnwright.config.explain import Explained, explain
 from turnwright.schema.errors import InputError
@@ -25,7 +26,12 @@ def run(args: argparse.Namespace) -> int:
     loaded = loaded_config(args, workspace_of(args.cwd))
     rows = [row for row in explain(loaded) if _asked_for(row.key, args.key)]
     if not rows:
-        raise InputError(f"There is no setting {args.key}.", remedy="See turnwright config explain.")
+        known = [row.key for row in explain(loaded)]
+        known += [".".join(key.split(".")[:depth]) for key in known for depth in range(1, key.count(".") + 1)]
+        raise InputError(
+            f"There is no setting {args.key}.",
+            remedy=nearest(args.key, dict.fromkeys(known), "turnwright config explain"),
+        )
     if args.json:
         sys.stdout.buffer.write(msgspec.json.encode(rows) + b"\n")
         return 0

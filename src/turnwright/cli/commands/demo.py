@@ -15,6 +15,7 @@ from turnwright.cli import event_loop
 from turnwright.cli.options import loaded_config
 from turnwright.cli.terminal import Terminal
 from turnwright.cli.watching import kept_run_folder, shown_turn
+from turnwright.schema.errors import InputError
 from turnwright.schema.facts import Recorded
 from turnwright.views.fold import folded
 from turnwright.views.text import Span, line, safe
@@ -28,8 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    folder = Path(args.keep).absolute() if args.keep else Path(tempfile.mkdtemp(prefix="turnwright-demo-"))
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _kept(Path(args.keep).absolute()) if args.keep else Path(tempfile.mkdtemp(prefix="turnwright-demo-"))
     make_project(folder)
     loaded = loaded_config(args, folder)
 
@@ -47,6 +47,20 @@ def run(args: argparse.Namespace) -> int:
         return shown.exit_code
 
     return event_loop.run(main())
+
+
+def _kept(folder: Path) -> Path:
+    """A new folder or an empty one: the project's files must not take the place of the user's."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        full = any(folder.iterdir())
+    except OSError as bad:
+        raise InputError(
+            f"The folder {folder} cannot be made: {bad.strerror}.", remedy="Name another folder with --keep."
+        ) from bad
+    if full:
+        raise InputError(f"The folder {folder} is not empty.", remedy="Name a new or an empty folder with --keep.")
+    return folder
 
 
 def _tell(terminal: Terminal, diff: str, facts: list[Recorded], run_folder: Path | None) -> None:

@@ -15,7 +15,8 @@ from turnwright.cli.output import Face, StreamFace
 from turnwright.cli.terminal import Terminal
 from turnwright.cli.text_face import TextFace
 from turnwright.cli.wording import Level
-from turnwright.schema.facts import TurnEnded
+from turnwright.schema.facts import Recorded, TurnEnded
+from turnwright.views.result import ResultState, fold_result
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -33,20 +34,35 @@ def run(args: argparse.Namespace) -> int:
         async with open_for_reading(loaded) as journal:
             conversation_id = await named_conversation(journal, args.conversation)
             known = await facts_of(journal, conversation_id)
-            face: Face = StreamFace(sys.stdout.buffer) if args.json else _text_face(loaded.settings.logging.level)
+            shown = _Shown(args.json, loaded.settings.logging.level)
             idle = isinstance(known[-1].fact, TurnEnded)
             if args.until_idle and idle:
                 for recorded in known[args.since :]:
-                    face.fact(recorded)
+                    shown.fact(recorded)
                 return 0
             async with aclosing(journal.follow(conversation_id, args.since)) as facts:  # type: ignore[type-var]
                 async for recorded in facts:
-                    face.fact(recorded)
+                    shown.fact(recorded)
                     if args.until_idle and recorded.seq >= known[-1].seq and isinstance(recorded.fact, TurnEnded):
                         return 0
         return 0
 
     return asyncio.run(main())
+
+
+class _Shown:
+    """Every fact as it is, or as the process that runs the turn would show it: then each turn ends with its answer."""
+
+    def __init__(self, as_json: bool, level: Level) -> None:
+        self._face: Face = StreamFace(sys.stdout.buffer) if as_json else _text_face(level)
+        self._answers = not as_json
+        self._result = ResultState()
+
+    def fact(self, recorded: Recorded) -> None:
+        self._face.fact(recorded)
+        self._result = fold_result(self._result, recorded)
+        if self._answers and isinstance(recorded.fact, TurnEnded) and self._result.result is not None:
+            self._face.ended(self._result.result)
 
 
 def _text_face(level: Level) -> Face:

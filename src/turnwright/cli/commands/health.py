@@ -21,10 +21,16 @@ HOUR_MS = 3_600_000
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hours", metavar="N", type=float, default=24.0, help="look back so far (default: 24)")
+    parser.add_argument("--hours", metavar="N", type=hours, default=24.0, help="look back so far (default: 24)")
     parser.add_argument("--check", action="store_true", help="leave with 59 if a circuit is open or an alert stands")
     add_config_options(parser)
     add_json_option(parser)
+
+
+def hours(word: str) -> float:
+    if not (number := float(word)) > 0:
+        raise ValueError(word)
+    return number
 
 
 def run(args: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ from turnwright.views.fold import folded
 from turnwright.views.in_flight import fold_in_flight, in_flight_lines
 from turnwright.views.result import Result, ResultState, fold_result
 from turnwright.views.sessions import Session, fold_session
-from turnwright.views.text import Span, line
+from turnwright.views.text import Span, line, one_line
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     async def main() -> int:
         taken_up = await continued(loaded, args.conversation)
         if not args.carry_on:
-            return _tell(taken_up.facts, args.json)
+            return _tell(taken_up, args.json)
         if (result := _done(taken_up.facts)) is not None:
             return await _told_again(taken_up, result, args.output)
         workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
@@ -79,12 +79,19 @@ async def _told_again(taken_up: Continued, result: Result, output: Output) -> in
     return of_reason(result.reason)
 
 
-def _tell(facts: list[Recorded], as_json: bool) -> int:
-    left = folded(fold_in_flight, None, facts)
+def _tell(taken_up: Continued, as_json: bool) -> int:
+    """What runs in a process that lives was not interrupted."""
+    left = folded(fold_in_flight, None, taken_up.facts) if taken_up.held_by is None else None
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(left) + b"\n")
         return 0
     terminal = Terminal(sys.stdout)
+    if (holder := taken_up.held_by) is not None:
+        label = f" ({one_line(holder.label)})" if holder.label else ""
+        where = f"process {holder.pid} on {one_line(holder.host)}{label}"
+        terminal.lines([line(Span(taken_up.conversation_id, "heading"), f" is running in {where}.")])
+        terminal.lines([line(f"Watch it with: turnwright follow {taken_up.conversation_id}")])
+        return 0
     if left is None:
         terminal.lines([line(Span("Nothing was in flight: the last turn has its end.", "good"))])
         return 0

@@ -10,7 +10,7 @@ import msgspec
 
 from turnwright.app.reading import journal_folder, open_for_reading
 from turnwright.cli.given import workspace_of
-from turnwright.cli.options import add_config_options, add_json_option, loaded_config
+from turnwright.cli.options import add_config_options, add_json_option, count, loaded_config
 from turnwright.cli.terminal import Terminal
 from turnwright.schema.ids import ConversationId
 from turnwright.views.fold import folded
@@ -18,7 +18,7 @@ from turnwright.views.sessions import Session, fold_session, session_lines
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="the newest so many (default: 20)")
+    parser.add_argument("--limit", metavar="N", type=count, default=20, help="the newest so many (default: 20)")
     add_config_options(parser)
     add_json_option(parser)
 
