@@ -73,7 +73,7 @@ MISTAKES = [
     (["--verison"], "turnwright: there is no option --verison before a command. Did you mean --version?"),
     (["config"], "turnwright config needs a second word. There is: turnwright config explain."),
     (["config", "expalin"], "turnwright config needs a second word. There is: turnwright config explain."),
-    (["wire"], "turnwright wire needs a second word. There is: turnwright wire sse, turnwright wire decode."),
+    (["wire"], "turnwright wire needs a second word. There is: turnwright wire sse, turnwright wire decode, "),
     (["doctor", "--jsno"], "turnwright doctor: there is no option --jsno. Did you mean --json?"),
     (["doctor", "--zzz=1"], "turnwright doctor: there is no option --zzz. See turnwright doctor --help."),
     (["doctor", "more"], "turnwright doctor: 'more' is one argument too many. See turnwright doctor --help."),

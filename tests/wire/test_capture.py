@@ -90,7 +90,7 @@ def test_no_secret_is_written_wherever_it_stands_and_however_it_is_cut() -> None
         assert [piece.at_ms for piece in again.chunks] == [piece.at_ms for piece in cassette.chunks]
 
 
-@pytest.mark.parametrize("body", [gzip.compress(f'data: {{"t":"{SECRET}"}}\n\n'.encode()), b"not gzip"])
+@pytest.mark.parametrize("body", [gzip.compress(f'data: {{"t":"{SECRET}"}}\n\n'.encode(), mtime=0), b"not gzip"])
 def test_a_compressed_body_is_kept_plain_so_that_it_can_be_masked(body: bytes) -> None:
     head = Head(200, (("content-type", "text/event-stream"), ("content-encoding", "gzip")))
     again = read_cassette(write_cassette(a_cassette(body[:10], body[10:], head=head), MASK))

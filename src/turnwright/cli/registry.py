@@ -44,8 +44,11 @@ class Command(Protocol):
         ...
 
 
+MODULE_NAMES = str.maketrans(" -", "__")
+
+
 def command(name: str) -> Command:
-    module = importlib.import_module(f"turnwright.cli.commands.{name.replace(' ', '_')}")
+    module = importlib.import_module(f"turnwright.cli.commands.{name.translate(MODULE_NAMES)}")
     return cast("Command", module)
 
 

@@ -65,7 +65,7 @@ class Tally(msgspec.Struct, kw_only=True):
         match fact:
             case StepStarted():
                 self.steps += 1
-            case AttemptEnded():
+            case AttemptEnded(purpose="turn" | "probe"):
                 self._meter(fact)
             case ModelReplied() if fact.message.text:
                 self.text = fact.message.text

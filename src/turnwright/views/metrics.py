@@ -27,6 +27,10 @@ from turnwright.views.fold import Log
 METRICS_VERSION = 1
 
 
+OF_THE_TURN = frozenset({"turn", "probe"})
+"""Purposes whose calls are steps of the turn; any other is a helper's call beside it."""
+
+
 class Meter(msgspec.Struct, frozen=True, kw_only=True):
     """Model calls of one purpose. `cost_usd` is None as soon as one cost is unknown; `unmetered` says that a good
     attempt came without usage, so that `usage` is a lower bound."""
@@ -184,13 +188,13 @@ T = TypeVar("T", bound=Tally)
 def _counted(tally: T, fact: AttemptStarted | AttemptEnded | ToolEnded, is_retry: bool) -> T:
     match fact:
         case AttemptStarted():
-            if fact.purpose != "turn":
+            if fact.purpose not in OF_THE_TURN:
                 return tally
             return replace(tally, attempts=tally.attempts + 1, retries=tally.retries + is_retry)
         case AttemptEnded():
             meter = metered(tally.by_purpose.get(fact.purpose, Meter()), fact)
             tally = replace(tally, by_purpose=tally.by_purpose | {fact.purpose: meter})
-            if fact.purpose != "turn":
+            if fact.purpose not in OF_THE_TURN:
                 return tally
             verdicts = tally.verdicts | {fact.verdict: tally.verdicts.get(fact.verdict, 0) + 1}
             return replace(
@@ -219,7 +223,7 @@ def _counted_everywhere(state: MetricsState, fact: AttemptStarted | AttemptEnded
     turn = replace(turn, sums=_counted(turn.sums, fact, is_retry))
     if turn.step is not None:
         step = _counted(turn.step, fact, is_retry)
-        if isinstance(fact, AttemptEnded) and fact.purpose == "turn":
+        if isinstance(fact, AttemptEnded) and fact.purpose in OF_THE_TURN:
             timing = fact.timing
             step = replace(step, ttft_ms=timing.ttft_ms, decode_ms=timing.decode_ms, total_ms=timing.total_ms)
         turn = replace(turn, step=step)

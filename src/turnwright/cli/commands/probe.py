@@ -1,4 +1,4 @@
-"""`turnwright probe ROUTE`: what a route can do, found out by doing it."""
+"""`turnwright probe`: what a route can do, found out by doing it."""
 
 from __future__ import annotations
 
