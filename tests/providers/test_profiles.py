@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from turnwright.config.keys import PROVIDER_ENV
 from turnwright.providers.codec import Quirks
 from turnwright.providers.endpoint import Endpoint
 from turnwright.providers.profiles import PROFILES, Profile, endpoint_of, profile_of
@@ -27,8 +26,34 @@ def test_every_host_has_an_address_that_can_be_used(name: str) -> None:
     assert profile.key_optional or endpoint.base_url.startswith("https://")
 
 
-def test_keys_are_looked_for_where_the_configuration_looks() -> None:
-    assert {name: profile.key_env for name, profile in PROFILES.items() if profile.key_env} == PROVIDER_ENV
+@pytest.mark.parametrize(
+    ("provider", "settings", "variables"),
+    [
+        ("openai", Provider(), ("OPENAI_API_KEY",)),
+        ("gemini", Provider(), ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+        ("openai", Provider(base_url="http://gate/v1"), ("OPENAI_API_KEY",)),
+        ("openai", Provider(api_key_env="MINE"), ("MINE",)),
+        ("ollama", Provider(), ("OLLAMA_API_KEY",)),
+        ("my-host.2", Provider(base_url="http://h"), ("MY_HOST_2_API_KEY",)),
+        ("work", Provider(profile="openai"), ("WORK_API_KEY", "OPENAI_API_KEY")),
+        ("work", Provider(profile="openai", base_url="http://h"), ("WORK_API_KEY",)),
+    ],
+)
+def test_where_keys_are_looked_for(provider: str, settings: Provider, variables: tuple[str, ...]) -> None:
+    assert profile_of(provider, settings).key_env == variables
+
+
+@pytest.mark.parametrize(
+    ("settings", "coverage"),
+    [
+        (Provider(), "whole"),
+        (Provider(base_url="https://api.openai.com/v1"), "whole"),
+        (Provider(base_url="http://h"), "part"),
+    ],
+)
+def test_the_catalogue_knows_a_host_at_its_own_address(settings: Provider, coverage: str) -> None:
+    assert profile_of("openai", settings).catalogue == coverage
+    assert profile_of("mine", Provider(base_url="http://h")).catalogue == "none"
 
 
 def test_a_host_of_ones_own() -> None:

@@ -158,9 +158,8 @@ def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str
     provider, model = provider_and_model(settings, name)
     configured = settings.providers.named.get(provider, Provider())
     profile = profile_of(provider, configured)
-    key = None
-    if not (profile.key_optional and api_key is None and not configured.api_key_env):
-        key = key_of(provider, configured, explicit=api_key, environ=environ)
+    variables = () if provider == ENDPOINT else profile.key_env
+    key = key_of(provider, configured, variables, explicit=api_key, environ=environ, optional=profile.key_optional)
     library.check(provider, model)
     known = library.known(provider, model)
     profile = msgspec.structs.replace(profile, quirks=quirks_for(profile, known, library.entry(provider, model)))

