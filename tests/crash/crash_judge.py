@@ -1,0 +1,185 @@
+"""What must hold after a death and the carrying on that followed it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from crash_task import EFFECTS, LAST_WORDS, UNREPEATED
+
+from turnwright.journal.records import Report
+from turnwright.kernel.history import History
+from turnwright.schema.facts import (
+    InboxAdmitted,
+    InboxWithdrawn,
+    ModelReplied,
+    Recorded,
+    SteeringDelivered,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    encode_line,
+)
+from turnwright.schema.messages import AssistantMessage, ToolResults
+
+Kind: TypeAlias = Literal["lost", "doubled", "damaged", "unfinished", "untold", "left"]
+"""`untold`: the model was not told what a crash made of its calls, or something else than the truth. `left`: a process
+lived on."""
+
+UNKNOWN_OUTCOME = "its outcome is unknown"
+
+
+@dataclass(frozen=True)
+class Fault:
+    kind: Kind
+    what: str
+
+
+@dataclass
+class Seen:
+    """Everything that one trial left behind."""
+
+    printed: list[bytes]
+    """Whole lines of facts on stdout, in every process of the trial that died."""
+    at_death: list[Recorded]
+    effects_at_death: dict[str, int]
+    verified_at_death: Report | None
+    code: int
+    """Of the last process."""
+    last_line: bytes
+    finally_: list[Recorded] = field(default_factory=list)
+    conversations: int = 0
+    effects: dict[str, int] = field(default_factory=dict)
+    verified: Report | None = None
+    alive: tuple[str, ...] = ()
+
+
+def faults(seen: Seen) -> Iterator[Fault]:
+    yield from _lost(seen)
+    yield from _effects(seen)
+    yield from _finished(seen)
+    yield from _told(seen)
+    yield from _letters(seen.finally_)
+    for report in (seen.verified_at_death, seen.verified):
+        for finding in report.findings if report is not None else ():
+            yield Fault("damaged", f"{finding.place}: {finding.message}")
+    for process in seen.alive:
+        yield Fault("left", f"still running: {process}")
+
+
+def _lost(seen: Seen) -> Iterator[Fault]:
+    """What was printed, and what was durable when it died, is there with the same bytes."""
+    held = {encode_line(each) for each in seen.finally_}
+    for line in seen.printed:
+        if line not in held:
+            yield Fault("lost", f"printed, and not in the journal: {line[:160]!r}")
+    for each in seen.at_death:
+        if encode_line(each) not in held:
+            yield Fault("lost", f"was in the journal, and is not: seq {each.seq} {each.body[:120]!r}")
+    seqs = [each.seq for each in seen.finally_]
+    if seqs != list(range(1, len(seqs) + 1)):
+        yield Fault("lost", f"seqs with a gap: {seqs}")
+
+
+def _effects(seen: Seen) -> Iterator[Fault]:
+    started_before = {each.fact.call_id for each in seen.at_death if isinstance(each.fact, ToolStarted)}
+    starts = Counter(each.fact.call_id for each in seen.finally_ if isinstance(each.fact, ToolStarted))
+    ends = {each.fact.call_id: each.fact for each in seen.finally_ if isinstance(each.fact, ToolEnded)}
+    for call_id in EFFECTS:
+        count = seen.effects[call_id]
+        if count > 1 or starts[call_id] > 1:
+            yield Fault("doubled", f"{call_id} had its effect {count} times and started {starts[call_id]} times")
+        if seen.effects_at_death[call_id] and call_id not in started_before:
+            yield Fault("lost", f"{call_id} had its effect before its start was on record")
+        end = ends.get(call_id)
+        if end is None:
+            yield Fault("unfinished", f"{call_id} has no end")
+        elif end.outcome == "ok" and not count:
+            yield Fault("lost", f"{call_id} is on record as done, and had no effect")
+        elif end.outcome == "unknown" and call_id not in started_before:
+            yield Fault("untold", f"{call_id} had not started when it died, and is called unknown")
+
+
+def _finished(seen: Seen) -> Iterator[Fault]:
+    facts = [each.fact for each in seen.finally_]
+    if seen.code != 0:
+        yield Fault("unfinished", f"exit code {seen.code}, last line {seen.last_line[:300]!r}")
+    result = json.loads(seen.last_line or b"{}")
+    if (result.get("type"), result.get("reason")) != ("result", "stop"):
+        yield Fault("unfinished", f"the last line is {seen.last_line[:300]!r}")
+    if seen.conversations != 1:
+        yield Fault("unfinished", f"{seen.conversations} conversations where one task was given")
+    match facts[-1:]:
+        case [TurnEnded(reason="stop", text=text)] if text == LAST_WORDS:
+            pass
+        case last:
+            yield Fault("unfinished", f"the last fact is {last}")
+    turns = Counter(type(fact) for fact in facts)
+    if turns[TurnStarted] != 1 or turns[TurnEnded] != 1:
+        yield Fault("unfinished", f"{turns[TurnStarted]} turns started and {turns[TurnEnded]} ended")
+
+
+def _told(seen: Seen) -> Iterator[Fault]:
+    """A call that may have had its effect is not repeated, and the model reads so; reads are simply repeated."""
+    started = {each.fact.call_id: each.fact for each in seen.at_death if isinstance(each.fact, ToolStarted)}
+    ended = {each.fact.call_id for each in seen.at_death if isinstance(each.fact, ToolEnded)}
+    finally_ = {each.fact.call_id: each.fact for each in seen.finally_ if isinstance(each.fact, ToolEnded)}
+    read_by_model = _results(seen.finally_)
+    for call_id, start in started.items():
+        if call_id is None or call_id in ended or call_id not in finally_:
+            continue
+        outcome = finally_[call_id].outcome
+        wanted = "unknown" if start.idempotency == "once" else "ok"
+        if outcome != wanted:
+            yield Fault("untold", f"{call_id} was cut off; its outcome should read {wanted}, and reads {outcome}")
+        if wanted == "unknown" and UNKNOWN_OUTCOME not in read_by_model.get(call_id, ""):
+            yield Fault("untold", f"the model read of {call_id}: {read_by_model.get(call_id)!r}")
+        if wanted == "unknown" and call_id not in UNREPEATED and not _repeated(seen.finally_, call_id):
+            yield Fault("untold", f"no reply of the model repeats what it was told of {call_id}")
+
+
+def _results(facts: Sequence[Recorded]) -> dict[str, str]:
+    """What the model reads of each call. Each call has one result, right behind its reply."""
+    history = History("judge")
+    for each in facts:
+        history.apply(each.fact)
+    told: dict[str, str] = {}
+    for message, following in zip(history.messages, [*history.messages[1:], None], strict=True):
+        if isinstance(message, AssistantMessage) and message.calls:
+            assert isinstance(following, ToolResults), f"a reply with calls is followed by {following}"
+            assert [call.id for call in message.calls] == [result.call_id for result in following.results]
+            told |= {result.call_id: result.output for result in following.results}
+    return told
+
+
+def _repeated(facts: Sequence[Recorded], call_id: str) -> bool:
+    """The scripted model repeats its last results: the reply after this call's must speak of the unknown outcome."""
+    replies = [each.fact.message for each in facts if isinstance(each.fact, ModelReplied)]
+    for reply, following in pairwise(replies):
+        if any(call.id == call_id for call in reply.calls):
+            return UNKNOWN_OUTCOME in following.text
+    return False
+
+
+def _letters(facts: Sequence[Recorded]) -> Iterator[Fault]:
+    """What the user said while the turn ran: admitted once, delivered once, unless it was taken back."""
+    admitted = {
+        each.fact.inbox_id for each in facts if isinstance(each.fact, InboxAdmitted) and each.fact.kind == "steer"
+    }
+    withdrawn = {each.fact.inbox_id for each in facts if isinstance(each.fact, InboxWithdrawn)}
+    delivered = Counter(
+        inbox_id
+        for each in facts
+        if isinstance(each.fact, SteeringDelivered | TurnStarted)
+        for inbox_id in each.fact.inbox_ids
+    )
+    for inbox_id in admitted | set(delivered):
+        wanted = 0 if inbox_id in withdrawn else 1
+        if delivered[inbox_id] != wanted:
+            kind: Kind = "lost" if delivered[inbox_id] < wanted else "doubled"
+            yield Fault(kind, f"letter {inbox_id} was delivered {delivered[inbox_id]} times")
