@@ -52,7 +52,7 @@ def typed() -> list[list[str]]:
     rooms = sorted({path.parent for path in (ROOT / "tests").rglob("*.py")})
     tops = sorted({room.relative_to(ROOT).parts[:2] for room in rooms if room != ROOT / "tests"})
     loose = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").glob("*.py"))]
-    whole = [["src", "scripts", "dev.py", *loose]]
+    whole = [["src", "scripts", "examples", "dev.py", *loose]]
     whole += [["bench"]] if list((ROOT / "bench").glob("*.py")) else []
     return whole + [["src", str(Path(*top))] for top in tops]
 
@@ -72,7 +72,10 @@ def main(arguments: list[str]) -> int:
             return 0
         case "demo":
             setup()
-            return run(["-m", "turnwright", "demo", *rest])
+            code = run(["-m", "turnwright", "demo", *rest])
+            if shutil.which("turnwright") is None:
+                print(f"\nTo type turnwright as above:  . {os.path.relpath(VENV / 'bin' / 'activate')}")
+            return code
         case "test":
             setup()
             return run_all([*checks(), *tests()])
