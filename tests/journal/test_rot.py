@@ -190,6 +190,16 @@ def test_a_database_that_is_gone_is_missed(closed: Path, tmp_path: Path) -> None
     assert "is gone; 73 facts had been acknowledged" in finding.message
 
 
+def test_an_empty_mark_is_damage_only_beside_a_database(closed: Path, tmp_path: Path) -> None:
+    """A process that dies while it makes the journal leaves no more than that, and has acknowledged nothing."""
+    (tmp_path / MARK).touch()
+    assert verify(tmp_path).clean
+    shutil.copytree(closed, tmp_path, dirs_exist_ok=True)
+    (tmp_path / MARK).write_bytes(b"")
+    [finding] = verify(tmp_path).findings
+    assert finding.place == "mark"
+
+
 def flip(file: Path, words: bytes) -> None:
     content = bytearray(file.read_bytes())
     place = content.index(words)
