@@ -15,8 +15,10 @@ from turnwright.app.engine import open_engine
 from turnwright.app.turns import carried_on, first_turn, opening
 from turnwright.config.load import Flag, load
 from turnwright.journal.verify import verify
+from turnwright.kernel.history import History, interrupted_text
 from turnwright.schema.errors import InputError
-from turnwright.schema.facts import ToolStarted, encode_line
+from turnwright.schema.facts import ToolStarted, TurnEnded, encode_line
+from turnwright.schema.messages import ToolResults
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="notices of files are watched as on Linux")
 
@@ -77,6 +79,31 @@ def test_what_was_in_flight_is_told_before_anything_is_done(tmp_path: Path) -> N
     ended = {line["call_id"]: line["outcome"] for line in printed(place.out_after) if line["type"] == "tool.ended"}
     assert (code, ended["S3"], ended["S4"]) == (0, "unknown", "ok")
     assert place.effects.read_text().split() == ["S1", "S2", "S3", "S4", "S5", "S6"]
+
+
+def test_a_new_task_after_a_death_closes_the_turn_that_died(tmp_path: Path) -> None:
+    """The call that was under way reads as unknown, the one that never began is taken out, and neither is run."""
+    place = Place(tmp_path / "place")
+    place.lay_out()
+    assert place.finish(place.driver("run", "after run bash", "3"))[0] == -signal.SIGKILL
+    (conversation_id,) = place.conversations()
+    more = [*place.run(), "--resume", conversation_id]
+    assert place.finish(more, place.out_after)[0] == 0
+
+    facts = [each.fact for each in place.conversations()[conversation_id]]
+    ends = [fact for fact in facts if isinstance(fact, TurnEnded)]
+    assert [(end.reason, end.detail) for end in ends] == [
+        ("cancelled", "the process that ran the turn died"),
+        ("stop", ""),
+    ]
+    history = History(conversation_id)
+    for fact in facts:
+        history.apply(fact)
+    told = [message for message in history.messages if isinstance(message, ToolResults)]
+    (cut_off,) = [results for message in told for results in message.results if results.call_id == "S3"]
+    assert cut_off.output == interrupted_text(f"{ends[0].turn_id}#7")
+    assert not [fact for fact in facts if isinstance(fact, ToolStarted) and fact.call_id == "S4"]
+    assert place.effects.read_text().split() == ["S1", "S2", "S3", "S5", "S6"]
 
 
 @pytest.mark.slow
