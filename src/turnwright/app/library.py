@@ -11,10 +11,11 @@ import msgspec
 from turnwright.providers.catalogue import Known, Shelf, found, nearest, overridden
 from turnwright.providers.catalogue_digest import Catalogue
 from turnwright.providers.codec import Quirks
-from turnwright.providers.profiles import PROFILES, Profile, profile_of
+from turnwright.providers.profiles import PROFILES, Profile, coverage_of
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.settings import ModelEntry, Provider, Settings
 
+ABILITIES = ("tools", "images", "reasoning")
 OWN_PREFIXES = ("ft:",)
 """Names that hosts give to what a user has trained there."""
 
@@ -33,10 +34,9 @@ class Library:
         known = (found(shelf, model) if shelf else None) or Known(id=model)
         if entry := self.entry(provider, model):
             known = overridden(known, entry)
-        host = self._profile(provider).capabilities
-        cannot = {name: False for name in ("tools", "images", "reasoning") if getattr(host, name) is False}
-        lacking = {name: value for name, value in cannot.items() if getattr(known, name) is None}
-        return msgspec.structs.replace(known, **lacking)
+        host = PROFILES.get(shelf_name(self._settings, provider))
+        cannot = [name for name in ABILITIES if host and getattr(host.capabilities, name) is False]
+        return msgspec.structs.replace(known, **{name: False for name in cannot if getattr(known, name) is None})
 
     def shelf(self, provider: str) -> Shelf | None:
         return self.catalogue.shelf(shelf_name(self._settings, provider)) if self.catalogue else None
@@ -63,11 +63,8 @@ class Library:
     def _may_be_unknown(self, provider: str, shelf: Shelf | None) -> bool:
         allowed = _configured(self._settings, provider).allow_unknown_models
         if allowed is None:
-            return shelf is None or self._profile(provider).catalogue != "whole"
+            return shelf is None or coverage_of(provider, _configured(self._settings, provider)) != "whole"
         return allowed
-
-    def _profile(self, provider: str) -> Profile:
-        return profile_of(provider, _configured(self._settings, provider))
 
     def _as_of(self) -> str:
         sources = ", ".join(map(str, self.catalogue.sources)) if self.catalogue else ""

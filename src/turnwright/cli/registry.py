@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "wire replay": "play recorded attempts through the codecs again, and compare",
     "wire serve-faults": "a server that misbehaves in every known way, for any client",
     "escalate": "one redacted zip about a failed step, for whoever runs the provider",
+    "models": "what is known of models: prices, windows, abilities",
     "doctor": "check this machine and say what is missing",
     "config explain": "every setting, its value and where it came from",
     "schema": "the JSON Schema of facts, live events and settings",

@@ -196,7 +196,7 @@ def profile_of(provider: str, settings: Provider | None = None) -> Profile:
         base_url=settings.base_url or base.base_url,
         key_env=key_variables(provider, settings),
         key_optional=base.key_optional and not settings.api_key_env,
-        catalogue=base.catalogue if settings.base_url in ("", base.base_url) else _elsewhere(base.catalogue),
+        catalogue=coverage_of(provider, settings),
         headers=(*base.headers, *settings.headers.items()),
     )
     if not profile.base_url:
@@ -221,9 +221,13 @@ def key_variables(provider: str, settings: Provider) -> tuple[str, ...]:
     return known.key_env or own if known.name == provider else own + known.key_env
 
 
-def _elsewhere(coverage: Coverage) -> Coverage:
-    """What answers at another address may know models of its own."""
-    return "part" if coverage == "whole" else coverage
+def coverage_of(provider: str, settings: Provider) -> Coverage:
+    """What answers at another address than the host's own may know models of its own."""
+    base = PROFILES.get(settings.profile or provider)
+    if base is None:
+        return "none"
+    elsewhere = settings.base_url not in ("", base.base_url)
+    return "part" if elsewhere and base.catalogue == "whole" else base.catalogue
 
 
 _HOMES: Mapping[Dialect, Profile] = {
