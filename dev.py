@@ -165,7 +165,8 @@ def lock() -> int:
     if uv is None:
         print("dev.py: lock needs uv (pip install uv).", file=sys.stderr)
         return 1
-    command = [uv, "pip", "compile", "pyproject.toml", "--extra", "dev", "--extra", "build", "--universal"]
+    command = [uv, "pip", "compile", "pyproject.toml", "--extra", "dev", "--extra", "build"]
+    command += ["--extra", "catalogue", "--universal"]
     command += ["--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"]
     command += ["--no-emit-index-url", "--no-emit-find-links", "--quiet", "--upgrade", "-o", str(CONSTRAINTS)]
     must(command)
