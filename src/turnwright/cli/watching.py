@@ -26,9 +26,7 @@ async def shown_turn(running: Running, engine: Engine, output: Output) -> Shown:
         return await show(running, face)
 
 
-async def kept_run_folder(
-    conversation_id: ConversationId, engine: Engine, diff: bytes | None = None
-) -> Path | None:
+async def kept_run_folder(conversation_id: ConversationId, engine: Engine, diff: bytes | None = None) -> Path | None:
     """Writing it never fails a turn (V1): the journal has everything, and the folder can be made again."""
     try:
         return await write_run_folder(engine.journal, engine.loaded, conversation_id, diff=diff)
