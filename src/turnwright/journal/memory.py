@@ -20,7 +20,7 @@ from turnwright.journal.records import (
     Report,
     WallClock,
 )
-from turnwright.journal.rows import entry
+from turnwright.journal.rows import entries
 from turnwright.journal.summaries import summary
 from turnwright.schema.errors import JournalDamaged
 from turnwright.schema.facts import (
@@ -103,7 +103,11 @@ class MemoryJournal:
             conversation.holder = None
 
     async def append(
-        self, lease: Lease, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = _NO_BLOBS
+        self,
+        lease: Lease,
+        facts: Sequence[tuple[int, Fact]],
+        blobs: Mapping[str, bytes] = _NO_BLOBS,
+        bodies: Sequence[bytes] = (),
     ) -> Sequence[Seq]:
         assert not self._closed, "the journal was closed"
         assert not lease.released, "the lease was given back"
@@ -118,9 +122,8 @@ class MemoryJournal:
             assert hashlib.sha256(data).hexdigest() == sha256, f"a payload under the wrong name {sha256}"
         self._memory.blobs.update(blobs)
         first = len(conversation.facts) + 1
-        for seq, (at, fact) in enumerate(facts, first):
-            body = entry(at, fact).body
-            recorded = Recorded(conversation_id=name, seq=seq, at=at, fact=decode_body(body), body=body)
+        for seq, one in enumerate(entries(facts, bodies), first):
+            recorded = Recorded(conversation_id=name, seq=seq, at=one.at, fact=decode_body(one.body), body=one.body)
             conversation.facts.append(recorded)
         lease.last_seq = len(conversation.facts)
         self._memory.conversations[name] = self._memory.conversations.pop(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -54,8 +55,10 @@ class Entry(NamedTuple):
     body: bytes
 
 
-def entry(at: int, fact: Fact) -> Entry:
-    return Entry(at, SCHEMA_VERSION, landmark_of(fact), encode_body(fact))
+def entries(facts: Sequence[tuple[int, Fact]], bodies: Sequence[bytes]) -> list[Entry]:
+    """`bodies` are those of the facts, or none where they are still to be encoded."""
+    bodies = bodies or [encode_body(fact) for _, fact in facts]
+    return [Entry(at, SCHEMA_VERSION, landmark_of(fact), body) for (at, fact), body in zip(facts, bodies, strict=True)]
 
 
 class Row(NamedTuple):

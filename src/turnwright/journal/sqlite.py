@@ -27,7 +27,7 @@ from turnwright.journal.marks import MARK, Marks
 from turnwright.journal.processes import myself
 from turnwright.journal.reading import Read, Reader, parted
 from turnwright.journal.records import ConversationSummary, Damaged, Lease, Report, WallClock
-from turnwright.journal.rows import entry
+from turnwright.journal.rows import entries
 from turnwright.journal.waking import Waker
 from turnwright.journal.writer import Writer
 from turnwright.schema.errors import InputError, JournalError, JournalUnwritable
@@ -152,16 +152,19 @@ class SqliteJournal:
             await self._change(self._writer, _releasing(lease))
 
     async def append(
-        self, lease: Lease, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = _NO_BLOBS
+        self,
+        lease: Lease,
+        facts: Sequence[tuple[int, Fact]],
+        blobs: Mapping[str, bytes] = _NO_BLOBS,
+        bodies: Sequence[bytes] = (),
     ) -> Sequence[Seq]:
         """Durable on return, all or none; `at` is UTC milliseconds, a blob's key its SHA-256 in hex."""
         writer = self._writable()
         assert isinstance(lease, SqliteLease), "the lease of another journal"
         assert not lease.released, "the lease was given back"
         assert facts, "an append without facts"
-        entries = [entry(at, fact) for at, fact in facts]
         packed = await asyncio.to_thread(_packed, blobs) if blobs else ()
-        job = Append(lease, entries, packed, self._loop.create_future())
+        job = Append(lease, entries(facts, bodies), packed, self._loop.create_future())
         writer.submit(job)
         return await job.future
 

@@ -6,7 +6,7 @@ both keep what they do not know, so that an older Turnwright can carry a newer o
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -316,9 +316,12 @@ def visibility_of(fact: Fact) -> Visibility:
             return fact.visibility
 
 
+_HEADS: dict[Visibility, bytes] = {one: b'{"visibility":"%b",' % one.encode() for one in get_args(Visibility)}
+
+
 def encode_body(fact: Fact) -> bytes:
     """A fact without its place: `visibility`, `type` and its own fields."""
-    return b'{"visibility":"%b",' % visibility_of(fact).encode() + _encoder.encode(fact)[1:]
+    return _HEADS[visibility_of(fact)] + _encoder.encode(fact)[1:]
 
 
 def decode_body(body: bytes) -> KnownFact | Unknown:

@@ -58,7 +58,6 @@ CREDENTIAL_HEADERS = frozenset(
     }
 )
 
-_HEADER_HINTS = ("authorization", "api-key", "auth-token", "cookie")
 _BETWEEN = r"(?P<between>\\?[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\?[\"']?)"
 _HEADER = (
     r"(?i)(?<![a-z0-9])(?P<name>(?:proxy-)?authorization|x-api-key|api-key|x-goog-api-key|x-auth-token)"
@@ -110,12 +109,13 @@ class Masker:
             for hint, shape in _SHAPES:
                 if hint in candidates and re.search(shape, candidates):
                     text = re.sub(shape, lambda found: masked(found[0]), text)
-        if "://" in text:
+        if "@" in text and "://" in text:
             text = re.sub(_URL_PASSWORD, lambda found: found["before"] + masked(found["secret"]), text)
         if "PRIVATE KEY-----" in text:
             text = _without_private_keys(text)
         lowered = text.lower()
-        if any(hint in lowered for hint in _HEADER_HINTS):
+        # Spelled out: a generator would cost more than the search, and every write passes here.
+        if "authorization" in lowered or "api-key" in lowered or "auth-token" in lowered or "cookie" in lowered:
             text = re.sub(_HEADER, _header_found, text)
             text = re.sub(_COOKIE, _header_found, text)
         return text
@@ -159,15 +159,15 @@ _RUN_TABLE = bytes(97 if chr(c).isascii() and (chr(c).isalnum() or chr(c) in "_.
 
 
 def _long_runs(text: str) -> str:
-    """The words of `text` that are long enough to be a key. Every write passes here, and nearly none holds a key:
-    this looks at each byte once, where asking for forty prefixes would look forty times."""
+    """The words of `text` that are long enough to be a key, each once. Every write passes here, and nearly none holds
+    a key: this looks at each byte once, where asking for forty prefixes would look forty times."""
     raw = text.encode("utf-8", "surrogatepass")
     flat = raw.translate(_RUN_TABLE)
-    words: list[bytes] = []
+    words: set[bytes] = set()
     begins = flat.find(_RUN)
     while begins >= 0:
         ends = flat.find(b" ", begins)
-        words.append(raw[begins : ends if ends >= 0 else None])
+        words.add(raw[begins : ends if ends >= 0 else None])
         begins = flat.find(_RUN, ends) if ends >= 0 else -1
     return b" ".join(words).decode("ascii")
 

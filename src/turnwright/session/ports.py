@@ -29,9 +29,14 @@ class Journal(Protocol[Held]):
         ...
 
     async def append(
-        self, lease: Held, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = ...
+        self,
+        lease: Held,
+        facts: Sequence[tuple[int, Fact]],
+        blobs: Mapping[str, bytes] = ...,
+        bodies: Sequence[bytes] = ...,
     ) -> Sequence[Seq]:
-        """Durable on return, all or none. `blobs` are stored with the facts that name them."""
+        """Durable on return, all or none. `blobs` are stored with the facts that name them. `bodies` are the facts as
+        `encode_body` gives them, where the caller has them already."""
         ...
 
     async def since(

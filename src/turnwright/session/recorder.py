@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from turnwright.session.ports import Captures, Journal, Lease, WallClock
 BLOB_FROM_BYTES = 32 * 1024
 
 Known = TypeVar("Known", bound=KnownFact | Unknown)
+_Encoded: TypeAlias = tuple[KnownFact, bytes]
+"""A fact and its body: encoded once, for the masker, the journal and whoever watches."""
 
 
 class Recorder:
@@ -59,42 +61,48 @@ class Recorder:
         return seqs[len(held) :]
 
     async def _append(self, *facts: Fact) -> Sequence[Seq]:
-        at = self._clock.wall_ms()
+        at, conversation_id = self._clock.wall_ms(), self._lease.conversation_id
         blobs: dict[str, bytes] = {}
-        prepared = [self._without_payload(self._masked(fact), blobs) for fact in facts]
-        seqs = await self._journal.append(self._lease, [(at, fact) for fact in prepared], blobs)
-        for seq, fact in zip(seqs, prepared, strict=True):
-            self._broadcast.emit(
-                Recorded(
-                    conversation_id=self._lease.conversation_id,
-                    seq=seq,
-                    at=at,
-                    fact=fact,
-                    body=encode_body(fact),
-                )
-            )
+        prepared = [self._without_payload(*one, blobs) for one in self._masked(facts)]
+        bodies = [body for _, body in prepared]
+        seqs = await self._journal.append(self._lease, [(at, fact) for fact, _ in prepared], blobs, bodies)
+        for seq, (fact, body) in zip(seqs, prepared, strict=True):
+            self._broadcast.emit(Recorded(conversation_id=conversation_id, seq=seq, at=at, fact=fact, body=body))
         return seqs
 
-    def _masked(self, fact: Fact) -> KnownFact:
-        body = encode_body(fact)
-        hidden = self._masker.encoded(body)
-        seen = fact if hidden is body or hidden == body else decode_body(hidden)
-        assert isinstance(seen, Fact), "masking changed a fact's type"
-        return seen  # type: ignore[return-value]  # every Fact that exists is in the closed union
+    def _masked(self, facts: Sequence[Fact]) -> list[_Encoded]:
+        """What is recorded together is looked over together; each by itself only where something has to go."""
+        bodies = [encode_body(fact) for fact in facts]
+        together = b"\n".join(bodies)
+        if self._masker.encoded(together) is together:
+            return list(zip(facts, bodies, strict=True))  # type: ignore[arg-type]  # every Fact is in the closed union
+        return [self._masked_alone(fact, body) for fact, body in zip(facts, bodies, strict=True)]
 
-    def _without_payload(self, fact: KnownFact, blobs: dict[str, bytes]) -> KnownFact:
+    def _masked_alone(self, fact: Fact, body: bytes) -> _Encoded:
+        hidden = self._masker.encoded(body)
+        seen = fact if hidden == body else decode_body(hidden)
+        assert isinstance(seen, Fact), "masking changed a fact's type"
+        return seen, hidden  # type: ignore[return-value]  # every Fact that exists is in the closed union
+
+    def _without_payload(self, fact: KnownFact, body: bytes, blobs: dict[str, bytes]) -> _Encoded:
         """Large payloads are stored once under their hash, in the same transaction as the fact that names them (F5)."""
         match fact:
             case ToolEnded(output=output) if len(output) > BLOB_FROM_BYTES // 4:
                 data = output.encode()
                 if len(data) <= BLOB_FROM_BYTES:
-                    return fact
-                return msgspec.structs.replace(fact, output="", output_blob=_set_apart(data, blobs))
+                    return fact, body
+                return _encoded(msgspec.structs.replace(fact, output="", output_blob=_set_apart(data, blobs)))
             case AttemptEnded():
                 captured = self._captures.take(self._lease.conversation_id, fact)
-                return msgspec.structs.replace(fact, capture=_set_apart(captured, blobs)) if captured else fact
+                if not captured:
+                    return fact, body
+                return _encoded(msgspec.structs.replace(fact, capture=_set_apart(captured, blobs)))
             case _:
-                return fact
+                return fact, body
+
+
+def _encoded(fact: KnownFact) -> _Encoded:
+    return fact, encode_body(fact)
 
 
 def _set_apart(data: bytes, blobs: dict[str, bytes]) -> BlobRef:
