@@ -149,7 +149,7 @@ def _results(facts: Sequence[Recorded]) -> dict[str, str]:
     for each in facts:
         history.apply(each.fact)
     told: dict[str, str] = {}
-    for message, following in zip(history.messages, [*history.messages[1:], None], strict=True):
+    for message, following in pairwise([*history.messages, None]):
         if isinstance(message, AssistantMessage) and message.calls:
             assert isinstance(following, ToolResults), f"a reply with calls is followed by {following}"
             assert [call.id for call in message.calls] == [result.call_id for result in following.results]

@@ -17,7 +17,7 @@ from turnwright.config.load import Flag, load
 from turnwright.journal.verify import verify
 from turnwright.kernel.history import History, interrupted_text
 from turnwright.schema.errors import InputError
-from turnwright.schema.facts import ToolStarted, TurnEnded, encode_line
+from turnwright.schema.facts import StepStarted, ToolStarted, TurnEnded, encode_line
 from turnwright.schema.messages import ToolResults
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="notices of files are watched as on Linux")
@@ -78,6 +78,8 @@ def test_what_was_in_flight_is_told_before_anything_is_done(tmp_path: Path) -> N
     code, _ = place.finish(place.resume(conversation_id), place.out_after)
     ended = {line["call_id"]: line["outcome"] for line in printed(place.out_after) if line["type"] == "tool.ended"}
     assert (code, ended["S3"], ended["S4"]) == (0, "unknown", "ok")
+    steps = [each.fact for each in place.conversations()[conversation_id] if isinstance(each.fact, StepStarted)]
+    assert len({tuple(step.segments.items()) for step in steps}) == 1, "another process sends the same prefix"
     assert place.effects.read_text().split() == ["S1", "S2", "S3", "S4", "S5", "S6"]
 
 
