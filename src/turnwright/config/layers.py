@@ -178,7 +178,11 @@ def _unknown(path: KeyPath, known: Sequence[str], place: Place) -> ConfigError:
 
 
 def _one_of(kind: Any) -> str:
-    return f"it is one of {', '.join(map(str, get_args(kind)))}" if get_origin(kind) is Literal else ""
+    if get_origin(kind) is Literal:
+        return f"it is one of {', '.join(map(str, get_args(kind)))}"
+    if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Literal:
+        return f"it is a list of any of these: {', '.join(map(str, get_args(get_args(kind)[0])))}"
+    return ""
 
 
 def _shown(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -11,7 +11,7 @@ from turnwright.providers.codec import Dialect, Quirks
 from turnwright.providers.dialects import DIALECTS
 from turnwright.providers.endpoint import AuthStyle, Endpoint, check_endpoint
 from turnwright.schema.errors import ConfigError
-from turnwright.schema.settings import Provider
+from turnwright.schema.settings import Provider, TextDialect, ToolDialect
 
 Coverage: TypeAlias = Literal["whole", "part", "none"]
 """How much of a host's models the catalogue holds. `whole`: a name that is not there is a mistake. `part`: users run
@@ -42,6 +42,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     headers: tuple[tuple[str, str], ...] = ()
     quirks: Quirks = Quirks()
     capabilities: Capabilities = Capabilities()
+    tool_dialects: tuple[ToolDialect, ...] = ()
+    """How its models call tools; empty: with tools of their own (see `text_tools`)."""
     catalogue: Coverage = "none"
 
 
@@ -238,6 +240,18 @@ _HOMES: Mapping[Dialect, Profile] = {
     "ollama": PROFILES["ollama"],
 }
 """Whose ways a host has that only says which dialect it speaks."""
+
+
+def text_dialects(*said: Sequence[ToolDialect]) -> tuple[TextDialect, ...]:
+    """How calls are written, by the first that says anything: provider, settings, profile. Empty: tools are native."""
+    chosen = next((dialects for dialects in said if dialects), ())
+    texts = tuple(dict.fromkeys(dialect for dialect in chosen if dialect != "native"))
+    if texts and len(texts) < len(set(chosen)):
+        raise ConfigError(
+            f"The tool dialects {', '.join(chosen)} do not go together: a model has tools of its own, or writes calls.",
+            remedy="Name native alone, or take it away (tools.dialects, providers.<name>.tool_dialects).",
+        )
+    return texts
 
 
 def endpoint_of(profile: Profile, key: str = "") -> Endpoint:

@@ -16,6 +16,11 @@ Usd: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 Tokens: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details"]
 REASONING_FIELDS: tuple[ReasoningField, ...] = get_args(ReasoningField)
+TextDialect: TypeAlias = Literal["xml-json", "bash-block", "search-replace", "unified-diff", "apply-patch", "pythonic"]
+"""How a model without tools of its own writes its calls as text."""
+ToolDialect: TypeAlias = Literal[
+    "native", "xml-json", "bash-block", "search-replace", "unified-diff", "apply-patch", "pythonic"
+]
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,6 +45,8 @@ class Provider(Section, frozen=True, kw_only=True):
     (your own servers and addresses, Azure, Together, Fireworks)."""
     stream: Literal["auto", "always", "never"] = "auto"
     """Whether replies are asked for as streams. `auto`: yes, until a probe or a failed stream shows otherwise."""
+    tool_dialects: tuple[ToolDialect, ...] = ()
+    """How its models call tools, where it differs from `tools.dialects`."""
 
 
 class Breaker(Section, frozen=True, kw_only=True):
@@ -147,6 +154,9 @@ class ToolSettings(Section, frozen=True, kw_only=True):
 
     include: tuple[str, ...] | None = None
     """Only these tools are offered. Left out: all of them."""
+    dialects: tuple[ToolDialect, ...] = ()
+    """How models call tools: `native`, or as text that they write: `xml-json`, `bash-block`, `search-replace`,
+    `unified-diff`, `apply-patch`, `pythonic`, one or several together. Empty: as the provider's profile says."""
 
 
 class Prompts(Section, frozen=True, kw_only=True):
