@@ -97,8 +97,11 @@ async def test_what_a_command_finds(machine: LocalMachine, workspace: Path) -> N
     assert b"EXTRA=\xc3\xa4=b\nc\n" in (await run(machine, command)).stdout.head
     names = (await run(machine, Command(argv=("env",)))).stdout.head.decode().splitlines()
     assert sorted(name.partition("=")[0] for name in names) == ["LANG", "PATH"]
-    seen = await run(machine, bash("ls /proc/$$/fd | tr '\\n' ' '; readlink /proc/$$/fd/0"))
-    assert seen.stdout.head.decode().split() == ["0", "1", "2", "/dev/null"]
+    # The fourth is the folder that ls itself reads. A shell's own would not do: bash holds pipes for a moment.
+    seen = await run(machine, Command(argv=("ls", "/proc/self/fd")))
+    assert seen.stdout.head.decode().split() == ["0", "1", "2", "3"]
+    seen = await run(machine, Command(argv=("readlink", "/proc/self/fd/0")))
+    assert seen.stdout.head.decode().split() == ["/dev/null"]
     pid, _, _, _, group, session, terminal, *_ = (
         await run(machine, Command(argv=("cat", "/proc/self/stat")))
     ).stdout.head.split()
@@ -251,13 +254,29 @@ async def test_a_killed_warden_is_an_unknown_outcome(machine: LocalMachine, mark
 
 
 async def test_a_warden_that_does_not_answer(machine: LocalMachine, mark: str, running: Running) -> None:
-    process = await machine.spawn(bash(f"kill -STOP $PPID; exec -a {mark} sleep 100"))
-    await until(lambda: running(mark))
+    process = await machine.spawn(bash(f"sleep 0.5; kill -STOP $PPID; exec -a {mark} sleep 100"))
+    await until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(mark.encode()))
     begun = time.monotonic()
     finished = await process.stop()
     assert time.monotonic() - begun < 1
     assert (finished.how, finished.unkillable) == ("stopped", True)
     await until(lambda: not running(mark), 1)
+
+
+async def test_a_warden_that_is_stopped_as_it_begins(
+    machine: LocalMachine, mark: str, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command may be quicker than its warden's report; then starting it fails, and it does not go on."""
+    monkeypatch.setattr("turnwright.machine.processes.START_S", 0.5)
+    for _ in range(5):
+        try:
+            process = await machine.spawn(bash(f"kill -STOP $PPID; exec -a {mark} sleep 100"))
+        except MachineError as error:
+            assert "did not answer" in str(error)
+        else:
+            await process.stop()
+    await until(lambda: not running(mark), 2)
+    assert summary(await run(machine, bash("echo on"))) == ("exited", 0, b"on\n", b"")
 
 
 async def test_a_killed_keeper_costs_one_error(workspace: Path, tmp_path: Path, mark: str, running: Running) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -114,9 +115,11 @@ class Engine:
     def _journal_files(self) -> frozenset[tuple[int, int]]:
         """What no tool may open, by whatever name (J1a). `stat` opens nothing."""
         keys: set[tuple[int, int]] = set()
-        for path in (self.loaded.folders.data / JOURNAL_FOLDER).iterdir():
-            found = path.stat()
-            keys.add((found.st_dev, found.st_ino))
+        with os.scandir(self.loaded.folders.data / JOURNAL_FOLDER) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # another process has just taken its log away
+                    found = entry.stat()
+                    keys.add((found.st_dev, found.st_ino))
         return frozenset(keys)
 
 

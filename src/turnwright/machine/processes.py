@@ -20,6 +20,7 @@ from turnwright.machine.port import Captured, Command, Finished, OnOutput, Strea
 from turnwright.machine.warden import WARDEN_REPORT
 from turnwright.schema.errors import MachineError
 
+START_S = 5.0
 DRAIN_S = 2.0
 LINGER_S = 0.05
 """The same when nobody can write any more: long enough for those that are just exiting."""
@@ -257,14 +258,23 @@ async def _start_under_warden(keeper: Keeper, request: bytes, fds: list[int], co
     """A warden with the command running. Cancelled, or failing, it closes the channel, and the warden kills."""
     warden = await _warden_with_request(keeper, len(request), fds)
     try:
-        await asyncio.get_running_loop().sock_sendall(warden.channel, request)
-        await readable(warden.channel)
+        async with asyncio.timeout(START_S):
+            await asyncio.get_running_loop().sock_sendall(warden.channel, request)
+            await readable(warden.channel)
         report = warden.channel.recv(WARDEN_REPORT.size)
         if len(report) < WARDEN_REPORT.size:
             raise MachineError(f"The watch over {command.argv[0]!r} died as it began; it may have been started.")
         kind, first, _ = WARDEN_REPORT.unpack(report)
         if kind == b"F":
             raise OSError(first, os.strerror(first), command.argv[0])
+    except TimeoutError as late:
+        # A command may stop its warden before that could report: the keeper kills the one and inherits the other.
+        keeper.kill(warden)
+        warden.channel.close()
+        raise MachineError(
+            f"The watch over {command.argv[0]!r} did not answer within {START_S:g} s; it may have been started, and "
+            "was killed.",
+        ) from late
     except BaseException:
         warden.channel.close()
         raise
