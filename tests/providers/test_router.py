@@ -134,6 +134,31 @@ def test_a_failed_trial_opens_the_circuit_again() -> None:
     assert world.step("complete", router=world.another()) == ["b", "b"]
 
 
+def test_a_failed_trial_is_the_only_request() -> None:
+    for names in (("a", "b"), ("a",)):
+        world = World(*names)
+        for _ in range(3):
+            world.router.judged(failed("transport", Route(name="a", model="a")))
+        world.now_s += 901
+        assert world.step("stall", "complete", router=world.another()) == ["a", *(names[1:] * 2 or ("none",))]
+
+
+def test_a_circuit_that_opens_in_mid_step_is_left_at_once_where_there_is_another() -> None:
+    world = World("a", "b")
+    for _ in range(2):
+        world.router.judged(failed("stall", Route(name="a", model="a")))
+    assert world.step("transport", "complete", router=world.another()) == ["a", "b", "b"]
+
+
+def test_a_route_rests_when_no_way_to_use_it_is_left() -> None:
+    world = World("a", "b")
+    for _ in range(2):
+        world.router.judged(Tried(route="a", verdict="transport", retryable=True, tools=False))
+    assert not world.another().resting("a")
+    world.router.judged(Tried(route="a", verdict="transport", retryable=True, tools=False))
+    assert (world.another().resting("a"), world.another().resting("b")) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("proven", "first", "second"),
     [(None, "a", "a-whole"), (True, "a", "a"), (False, "a-whole", "a-whole")],

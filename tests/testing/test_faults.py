@@ -430,6 +430,20 @@ async def test_the_server_tells_its_table_and_what_it_saw() -> None:
     assert b"no such case" in bodies[4]
 
 
+async def test_what_is_asked_about_models_is_no_request_of_the_case() -> None:
+    row = next(row for row in cases() if row.id == "plain.ollama.stream.text")
+    async with serve([row]) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.base_url.rsplit(":", 1)[1]))
+        heads = []
+        for path in ("show", "ps", "tags"):
+            writer.write(f"POST /{row.id}/api/{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            await reader.readexactly(int(re.search(rb"Content-Length: (\d+)", heads[-1])[1]))  # type: ignore[index]
+        writer.close()
+        assert server.seen(row.id) == []
+    assert [head.split()[1] for head in heads] == [b"404", b"404", b"404"]
+
+
 async def test_clients_that_leave_leave_nothing_behind() -> None:
     rows = [row for row in cases() if row.fault in ("silent-head", "warm-text", "endless") and not row.once]
     async with serve(rows, pulse_s=PULSE_S) as server:

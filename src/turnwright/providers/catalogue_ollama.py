@@ -33,6 +33,8 @@ class OllamaServer:
         """The window that we ask for, else that of the running model, else that of its file. Never the model's own
         limit: the server gives it less unless it is told."""
         shown = await self._asked("POST", "/api/show", msgspec.json.encode({"model": self._model}))
+        if not shown:  # it does not know the model, or is no Ollama: nothing else would tell more
+            return Known(id=self._model, window=self._asked_for())
         able = shown.get("capabilities")
         abilities = able if isinstance(able, list) else None
         return Known(

@@ -10,7 +10,7 @@ import msgspec
 
 from turnwright.providers.catalogue import Known, completed
 from turnwright.providers.router import Attempts
-from turnwright.schema.parts import Part
+from turnwright.schema.parts import Closed, Part
 from turnwright.schema.prompt import Prompt
 from turnwright.schema.routes import Route
 
@@ -42,7 +42,8 @@ class RouteFacts:
 
 class AskingAttempts:
     """Attempts that ask the server about its model where the window is not known: before the first, and once more
-    after it, since a server may load a model, and choose a window, only then. `ask` has the routes that can answer."""
+    after the first that went well, since a server may load a model, and choose a window, only then. `ask` has the
+    routes that can answer."""
 
     def __init__(
         self, attempts: Attempts, facts: RouteFacts, ask: Mapping[str, Callable[[], Awaitable[Known]]]
@@ -61,8 +62,11 @@ class AskingAttempts:
             self._facts.add(name, await self._ask[name]())
 
     async def _asking(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
+        last: Part | None = None
         async with aclosing(self._attempts.attempt(route, prompt)) as stream:
             async for parts in stream:
+                last = parts[-1] if parts else last
                 yield parts
-        await self.learn(route.name)
-        self._ask.pop(route.name, None)
+        if isinstance(last, Closed) and last.how == "eof":
+            await self.learn(route.name)
+            self._ask.pop(route.name, None)

@@ -88,6 +88,7 @@ class Router:
         self._streams = dict(streams or {})
         self._complete = complete
         self._current = self._routes[0].name
+        self._on_trial: set[str] = set()
 
     def prefer(self, route: str) -> None:
         if any(each.name == route for each in self._routes):
@@ -100,22 +101,31 @@ class Router:
             here = [one for one in tried if one.route == route.name]
             if self._is_spent(here):
                 continue
-            chosen = msgspec.structs.replace(route, stream=self._streamed(route, here))
-            way = Way(route.name, chosen.stream, tools)
-            circuit = circuit_of(self._health.of(way), self._breaker, self._wall_s())
-            if circuit == "open" and not here:
-                if not (way.stream and self._health.of(_whole(way)) == HEALTHY):
-                    closed.append(f"{route.name} is closed to requests for {self._rest(way)}")
-                    continue
-                # Only its streams fail: it is asked for whole documents until its streams have had their rest.
-                chosen = msgspec.structs.replace(chosen, stream=False)
-            if circuit == "trial":
-                self._health.put(way, trial_begun(self._health.of(way), self._wall_s()))
-            self._current = route.name
-            return self._complete(chosen) if self._complete else chosen
-        if closed:
-            return NoRoute(message="; ".join(closed))
-        return NoRoute(message="every route has been tried")
+            chosen = self._chosen(route, here, tools)
+            if isinstance(chosen, Route):
+                self._current = route.name
+                return self._complete(chosen) if self._complete else chosen
+            closed.append(chosen)
+        return NoRoute(message="; ".join(closed) or "every route has been tried")
+
+    def _chosen(self, route: Route, here: Sequence[Tried], tools: bool) -> Route | str:
+        """The route in the way in which it may be asked now, or why it may not be."""
+        chosen = msgspec.structs.replace(route, stream=self._streamed(route, here))
+        way = Way(route.name, chosen.stream, tools)
+        circuit = circuit_of(self._health.of(way), self._breaker, self._wall_s())
+        if not here:
+            self._on_trial.discard(route.name)
+        elif route.name in self._on_trial and self._health.of(way) != HEALTHY:
+            return f"{route.name} failed in its trial and is closed to requests again"
+        if circuit == "open" and not (here and len(self._routes) == 1):
+            if not (way.stream and self._health.of(_whole(way)) == HEALTHY):
+                return f"{route.name} is closed to requests for {self._rest(way)}"
+            # Only its streams fail: it is asked for whole documents until its streams have had their rest.
+            return msgspec.structs.replace(chosen, stream=False)
+        if circuit == "trial":
+            self._health.put(way, trial_begun(self._health.of(way), self._wall_s()))
+            self._on_trial.add(route.name)
+        return chosen
 
     def judged(self, tried: Tried) -> Sequence[str]:
         """A failure also counts for whatever asks more of the route: what cannot give a document cannot stream one. And
@@ -140,6 +150,11 @@ class Router:
         """The current one first, then those behind it, then those before it."""
         at = next(index for index, route in enumerate(self._routes) if route.name == self._current)
         return self._routes[at:] + self._routes[:at]
+
+    def resting(self, name: str) -> bool:
+        """No request may go there now, in whatever way."""
+        ways = (Way(name, stream, tools) for stream in (False, True) for tools in (False, True))
+        return all(circuit_of(self._health.of(way), self._breaker, self._wall_s()) == "open" for way in ways)
 
     def _is_spent(self, here: Sequence[Tried]) -> bool:
         """With nowhere else to go the loop decides when to stop: a route of its own is never spent."""

@@ -24,6 +24,8 @@ from turnwright.testing.fault_table.case import FaultCase
 
 HEAD_BYTES_MAX = 256 * 1024
 BODY_BYTES_MAX = 64 * 1024 * 1024
+ASIDES = ("/api/show", "/api/ps", "/api/tags")
+"""What a client may ask an Ollama server about its models. These are no cases: they are not counted, and not known."""
 UNKNOWN = b'{"error":{"message":"There is no such case. GET / lists them.","type":"not_found_error","code":404}}'
 
 
@@ -113,7 +115,7 @@ class FaultServer:
 
     def _exchange_for(self, request: SeenRequest) -> Exchange:
         case = self.cases.get(request.case)
-        if case is None:
+        if case is None or request.path.partition("?")[0].endswith(ASIDES):
             return whole(404, "application/json", UNKNOWN)
         seen = self._seen.setdefault(case.id, [])
         seen.append(request)
