@@ -17,13 +17,14 @@ from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.masking import Masker
 from turnwright.schema.routes import Route
-from turnwright.schema.settings import Provider, Settings
+from turnwright.schema.settings import Provider, Settings, TextDialect
 from turnwright.session.ports import Captures, NoCaptures
 
 if TYPE_CHECKING:
     from turnwright.app.library import Library
     from turnwright.providers.catalogue import Known
     from turnwright.providers.http_route import HttpRoute
+    from turnwright.providers.router import Attempts
     from turnwright.wire.http import HttpClient
 
 DEMO = "demo"
@@ -119,7 +120,7 @@ async def _http_model(
     one_off = streamed is not None or all(way.route.name.startswith(f"{ENDPOINT}/") for way in ways)
     router = Router(
         [way.route for way in ways],
-        attempts,
+        _with_text_tools(attempts, ways),
         health=MemoryHealth() if one_off else HealthFile(loaded.folders.state / HEALTH_FILE),
         wall_s=wall_s,
         breaker=settings.providers.routing.circuit,
@@ -147,13 +148,15 @@ class _Way(msgspec.Struct, frozen=True):
     http: HttpRoute
     secret: str
     known: Known
+    tools: tuple[TextDialect, ...]
+    """How calls are written on it; empty where the model has tools of its own."""
 
 
 def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str | None, library: Library) -> _Way:
     from turnwright.app.library import quirks_for
     from turnwright.providers.dialects import codec_of
     from turnwright.providers.http_route import HttpRoute
-    from turnwright.providers.profiles import endpoint_of, profile_of
+    from turnwright.providers.profiles import endpoint_of, profile_of, text_dialects
 
     provider, model = provider_and_model(settings, name)
     configured = settings.providers.named.get(provider, Provider())
@@ -162,10 +165,25 @@ def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str
     key = key_of(provider, configured, variables, explicit=api_key, environ=environ, optional=profile.key_optional)
     library.check(provider, model)
     known = library.known(provider, model)
-    profile = msgspec.structs.replace(profile, quirks=quirks_for(profile, known, library.entry(provider, model)))
+    quirks = quirks_for(profile, known, library.entry(provider, model))
+    tools = text_dialects(configured.tool_dialects, settings.tools.dialects, profile.tool_dialects)
+    if tools:
+        # Results are words of the runtime there: what a tool has printed must not speak with a system's authority.
+        quirks = msgspec.structs.replace(quirks, runtime_role="user")
+    profile = msgspec.structs.replace(profile, quirks=quirks)
     secret = key.value if key else ""
     http = HttpRoute(endpoint=endpoint_of(profile, secret), codec=codec_of(profile.dialect))
-    return _Way(Route(name=f"{provider}/{model}", model=model), http, secret, known)
+    return _Way(Route(name=f"{provider}/{model}", model=model), http, secret, known, tools)
+
+
+def _with_text_tools(attempts: Attempts, ways: Sequence[_Way]) -> Attempts:
+    """Loaded only where a route needs it."""
+    dialects = {way.route.name: way.tools for way in ways if way.tools}
+    if not dialects:
+        return attempts
+    from turnwright.providers.text_tools.attempts import TextTools
+
+    return TextTools(attempts, dialects)
 
 
 def _servers(client: HttpClient, ways: Sequence[_Way], clock: SystemClock) -> dict[str, Callable[[], Awaitable[Known]]]:
