@@ -33,10 +33,17 @@ class LogAhead:
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(LOG)
+        self._frames = 0
+        self._size_bytes = 0
+        """As it was last seen. Only a checkpoint makes the log shorter, and then its frames begin anew."""
 
     def extend(self, connection: apsw.Connection, frames: int) -> None:
         used = HEADER_BYTES + frames * FRAME_BYTES
-        if self._path.stat().st_size - used > AHEAD_BYTES // 4:
+        grown, self._frames = frames > self._frames, frames
+        if grown and self._size_bytes - used > AHEAD_BYTES // 4:
+            return
+        self._size_bytes = self._path.stat().st_size
+        if self._size_bytes - used > AHEAD_BYTES // 4:
             return
         # The write lock keeps every other process from writing to the log or cutting it short meanwhile.
         connection.execute("BEGIN IMMEDIATE")
