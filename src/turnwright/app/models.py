@@ -114,7 +114,6 @@ async def _http_model(
     )
     facts = RouteFacts({way.route.name: way.known for way in ways}, wall_s)
     attempts = AskingAttempts(http, facts, _servers(client, ways, clock))
-    await attempts.learn(ways[0].route.name)
     # An endpoint given for one run is nobody's route, and a probe asks also what is closed: neither is held against
     # anybody.
     one_off = streamed is not None or all(way.route.name.startswith(f"{ENDPOINT}/") for way in ways)
@@ -128,6 +127,8 @@ async def _http_model(
         streams=_streams(loaded, clock, [way.route.name for way in ways], streamed),
         complete=facts,
     )
+    if not router.resting(first := ways[0].route.name):
+        await attempts.learn(first)
     return Opened(model=router, masker=masker, captures=captures)
 
 
@@ -140,7 +141,12 @@ def _streams(
     if streamed is not None:
         return dict.fromkeys(routes, streamed)
     known = RouteProfiles(loaded.folders.state / PROFILES_FILE)
-    return {route: known.streams(route, clock.wall_ms() / 1000) for route in routes}
+    told: dict[str, bool | None] = {}
+    for route in routes:
+        configured = loaded.settings.providers.named.get(route.partition("/")[0], Provider())
+        probed = known.streams(route, clock.wall_ms() / 1000)
+        told[route] = probed if configured.stream == "auto" else configured.stream == "always"
+    return told
 
 
 class _Way(msgspec.Struct, frozen=True):
