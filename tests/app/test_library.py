@@ -13,7 +13,7 @@ from turnwright.app import catalogue as on_disk
 from turnwright.app.catalogue import NoCatalogue, kept_catalogue, made_catalogue
 from turnwright.app.library import Library, library_for, quirks_for
 from turnwright.cli.main import main
-from turnwright.providers.catalogue import Known, Shelf, Source, Terms
+from turnwright.providers.catalogue import Known, Source, Terms, shelved
 from turnwright.providers.catalogue_digest import Catalogue, packed
 from turnwright.providers.profiles import profile_of
 from turnwright.schema.errors import ConfigError
@@ -25,9 +25,9 @@ from turnwright.testing.fake_provider import spawned
 TODAY_MS = 1_795_000_000_000
 SOURCES = (Source(name="some-data", version="1.2", until="2026-11-01"),)
 SHELVES = {
-    "openai": Shelf(models={"gpt-1": Known(id="gpt-1", window=8, terms=(Terms(price=Price(input=1, output=2)),))}),
-    "deepseek": Shelf(models={"ds": Known(id="ds")}),
-    "azure": Shelf(models={"gpt-1": Known(id="gpt-1", window=8)}),
+    "openai": shelved([Known(id="gpt-1", window=8, terms=(Terms(price=Price(input=1, output=2)),))]),
+    "deepseek": shelved([Known(id="ds")]),
+    "azure": shelved([Known(id="gpt-1", window=8)]),
 }
 CATALOGUE = Catalogue(packed(SOURCES, SHELVES))
 
@@ -89,7 +89,7 @@ def test_what_is_known_is_the_users_word_then_the_catalogues_then_the_hosts() ->
     entry = ModelEntry(window=5, price=ModelPrice(input=3, output=4))
     known = library(models={"openai/gpt-1": entry}).known("openai", "gpt-1")
     assert (known.window, known.price(0)) == (5, Price(input=3, output=4))
-    assert library().known("openai", "gpt-1") == SHELVES["openai"].models["gpt-1"]
+    assert library().known("openai", "gpt-1") == SHELVES["openai"].known("gpt-1")
     assert library().known("deepseek", "ds") == Known(id="ds", images=False)  # no model there sees images
     assert library().known("mine", "m") == Known(id="m")
     assert library({"work": Provider(profile="openai", base_url=GATE)}).known("work", "gpt-1").window == 8

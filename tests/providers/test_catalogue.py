@@ -24,6 +24,7 @@ from turnwright.providers.catalogue import (
     found,
     nearest,
     overridden,
+    shelved,
 )
 from turnwright.providers.catalogue_digest import Catalogue, packed
 from turnwright.providers.catalogue_sources import HOSTS, dev_hosts, newest_day, newest_price_day, shelves_of
@@ -33,12 +34,12 @@ from turnwright.schema.routes import Price, PriceTier, Route
 from turnwright.schema.settings import ModelEntry, ModelPrice
 
 CHEAP, DEAR = Price(input=1, output=2), Price(input=3, output=4)
-SHELF = Shelf(
-    models={
-        "gpt-1": Known(id="gpt-1"),
-        "Org/Big": Known(id="Org/Big", window=10, terms=(Terms(price=CHEAP),)),
-        "family": Known(id="family"),
-    },
+SHELF = shelved(
+    [
+        Known(id="gpt-1"),
+        Known(id="Org/Big", window=10, terms=(Terms(price=CHEAP),)),
+        Known(id="family"),
+    ],
     rules=(
         Rule(Clause("all", of=(Clause("begins", "fam-"), Clause("ends", "-x"))), "family"),
         Rule(Clause("any", of=(Clause("equals", "one"), Clause("matches", r"^gpt-1-\d{8}$"))), "gpt-1"),
@@ -228,7 +229,7 @@ def test_costs_are_those_that_the_source_itself_counts(shelves: dict[str, Shelf]
     at = datetime.datetime.fromtimestamp(NOW_S, datetime.UTC)
     compared = 0
     for model in host.models:
-        price = shelves[provider].models[model.id].price(NOW_S)
+        price = shelves[provider].known(model.id).price(NOW_S)
         for usage in USAGES:
             cost = cost_of(price, usage)
             if cost is None:
@@ -249,7 +250,7 @@ class _Tokens:
 
 def test_nothing_that_is_paid_for_is_free(shelves: dict[str, Shelf]) -> None:
     for shelf in shelves.values():
-        for known in shelf.models.values():
+        for known in map(shelf.known, shelf.models):
             for terms in known.terms:
                 if terms.price is not None and terms.price.input == terms.price.output == 0:
                     assert known.id.endswith(":free"), known
@@ -287,10 +288,10 @@ def test_what_models_dev_says_in_odd_ways() -> None:
             "unheard-of": 5,
         }
     )
-    models = shelves_of(dev_hosts(raw), (), TODAY)["openai"].models
+    shelf = shelves_of(dev_hosts(raw), (), TODAY)["openai"]
     source = ("models-dev",)
     tier = Price(input=1, output=2, tiers=(PriceTier(above=50, input=3),))
-    assert models == {
+    assert {id_: shelf.known(id_) for id_ in shelf.models} == {
         "plain": Known(id="plain", window=9, sources=source),
         "zero": Known(id="zero", sources=source),
         "x:free": Known(id="x:free", terms=(Terms(price=Price(input=0, output=0)),), sources=source),

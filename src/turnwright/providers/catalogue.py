@@ -7,7 +7,7 @@ does not give.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -94,10 +94,18 @@ class Rule(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Shelf(msgspec.Struct, frozen=True, kw_only=True):
-    """The models of one provider. Rules find names that are not spelled out, the first that fits."""
+    """The models of one provider, each read when it is wanted: a start needs one of a thousand. Rules find names that
+    are not spelled out, the first that fits."""
 
-    models: dict[str, Known]
+    models: dict[str, msgspec.Raw]
     rules: tuple[Rule, ...] = ()
+
+    def known(self, id_: str) -> Known:
+        return msgspec.json.decode(self.models[id_], type=Known)
+
+
+def shelved(models: Iterable[Known], rules: Iterable[Rule] = ()) -> Shelf:
+    return Shelf(models={known.id: msgspec.Raw(msgspec.json.encode(known)) for known in models}, rules=tuple(rules))
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,15 +122,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 def found(shelf: Shelf, name: str) -> Known | None:
     """The model that a name means. A variant (`:nitro`) of a known model is known, but not at the same price."""
-    if exact := shelf.models.get(name):
-        return exact
+    if name in shelf.models:
+        return shelf.known(name)
     lower = name.lower()
     for rule in shelf.rules:
         if rule.clause.fits(lower):
-            return shelf.models[rule.id]
-    for known in shelf.models.values():
-        if known.id.lower() == lower:
-            return known
+            return shelf.known(rule.id)
+    for id_ in shelf.models:
+        if id_.lower() == lower:
+            return shelf.known(id_)
     base, colon, _ = name.rpartition(":")
     if colon and "/" in base and (known_base := found(shelf, base)):
         return msgspec.structs.replace(known_base, terms=())

@@ -39,11 +39,13 @@ class Catalogue:
     """Shelves are read when they are asked for: a start needs one of them. Damaged bytes raise ValueError."""
 
     def __init__(self, data: bytes) -> None:
-        line, newline, self._rest = data.partition(b"\n")
-        if not newline:
+        end = data.find(b"\n")
+        if end < 0:
             raise ValueError("the catalogue is cut")
-        head = msgspec.json.decode(line, type=Head)
+        head = msgspec.json.decode(memoryview(data)[:end], type=Head)
         self.sources = head.sources
+        self._data = data
+        self._base = end + 1
         self._slots = head.slots
         self._shelves: dict[str, Shelf] = {}
 
@@ -53,7 +55,8 @@ class Catalogue:
         if slot is None:
             return None
         if provider not in self._shelves:
-            data = self._rest[slot.offset : slot.offset + slot.size]
+            begin = self._base + slot.offset
+            data = self._data[begin : begin + slot.size]
             if crc32(data) != slot.crc32:
                 raise ValueError(f"the shelf of {provider} is damaged")
             self._shelves[provider] = msgspec.json.decode(data, type=Shelf)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from turnwright.providers.catalogue import Clause, Known, Rule, Shelf, Terms
+from turnwright.providers.catalogue import Clause, Known, Rule, Shelf, Terms, shelved
 from turnwright.schema.routes import Price, PriceTier
 from turnwright.schema.settings import REASONING_FIELDS
 
@@ -156,7 +156,7 @@ def _shelf(host: _DevHost, priced: Sequence[Any], today: str) -> Shelf:
         clause = _clause(model.match)
         if clause != Clause("equals", str(model.id).lower()):
             rules.append(Rule(clause, str(model.id)))
-    return Shelf(models=models, rules=tuple(rules))
+    return shelved(models.values(), rules)
 
 
 def _joined(known: Known, model: Any, today: str) -> Known:
