@@ -69,6 +69,14 @@ async def drive(
     return Driven(outcome, record, model, turn)
 
 
+def resumed_history(facts: Sequence[Fact]) -> History:
+    """What another process would fold."""
+    history = History("c_1")
+    for fact in facts:
+        history.apply(fact)
+    return history
+
+
 def told(fact: Fact) -> str:
     kind = str(fact.__struct_config__.tag)
     match fact:

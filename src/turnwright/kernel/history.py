@@ -10,7 +10,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from turnwright.kernel.compaction import stubbed
 from turnwright.schema.facts import (
+    ContextCompacted,
     Fact,
     GuardTripped,
     ModelReplied,
@@ -39,8 +41,8 @@ CallState: TypeAlias = Literal["done", "not-started", "repeatable", "unknown"]
 
 
 class History:
-    """Messages in order, only ever appended to. The last reply is held back until each of its calls is settled, so
-    that nothing already encoded ever changes (C2)."""
+    """Messages in order, only ever appended to within one lineage. The last reply is held back until each of its calls
+    is settled, so that nothing already encoded ever changes (C2)."""
 
     def __init__(self, lineage: str) -> None:
         self.lineage = lineage
@@ -74,6 +76,8 @@ class History:
                 self._say(UserMessage(text=fact.text))
             case GuardTripped(said=RuntimeMessage() as said) | Note(said=RuntimeMessage() as said):
                 self._say(said)
+            case ContextCompacted(stubbed=calls) if calls:
+                self._leave_out(frozenset(calls))
             case TurnEnded():
                 self.settle()
                 self.last_reply = None
@@ -105,6 +109,12 @@ class History:
         for message in self._after:
             self._append(message)
         self._after.clear()
+
+    def _leave_out(self, calls: frozenset[CallId]) -> None:
+        """The one thing that changes what was shown before: hence another lineage, and nothing encoded is kept."""
+        self.messages = stubbed(self.messages, calls)
+        self.size_chars = sum(map(_size, self.messages))
+        self.lineage += "~"
 
     def _hold(self, fact: ModelReplied) -> None:
         known = dict(self._ended), dict(self._started)

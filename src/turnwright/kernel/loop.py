@@ -137,7 +137,7 @@ class _RunningTurn:
             step = self.begin_step(offer_tools=last is None)
             dispatcher = self.dispatcher_for(step.turn_id, step.step_id)
             prompt = await self.prompt_for(step)
-            match await self.sampler.sample(step, prompt, dispatcher):
+            match await self.sampler.sample(step, prompt, dispatcher, self.prompt_again):
                 case End() as failed:
                     return failed
                 case Sampled(message, verdict):
@@ -202,7 +202,7 @@ class _RunningTurn:
 
     async def prompt_for(self, step: Step) -> Prompt:
         """What the model is to see; the step is on record with the hashes of its stable segments (R6)."""
-        prompt = await self.ports.context.prompt(self.turn.history, self.offered, self.turn.mode)
+        prompt = await self.prompt_again()
         self.scribe.note(
             StepStarted(
                 turn_id=step.turn_id,
@@ -214,6 +214,9 @@ class _RunningTurn:
             )
         )
         return prompt
+
+    async def prompt_again(self) -> Prompt:
+        return await self.ports.context.prompt(self.turn.history, self.offered, self.turn.mode)
 
     def dispatcher_for(self, turn_id: TurnId, in_step: StepId) -> Dispatcher:
         return Dispatcher(self.ports, self.scribe, self.turn.dispatch, self.turn.conversation_id, turn_id, in_step)

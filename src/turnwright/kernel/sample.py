@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 import msgspec
 
 from turnwright.kernel.assemble import Assembly, Reply
 from turnwright.kernel.bounds import Bounds
+from turnwright.kernel.compaction import CHARS_PER_TOKEN, old_output
 from turnwright.kernel.cost import cost_of
 from turnwright.kernel.decide import End
 from turnwright.kernel.dispatch import Dispatcher
@@ -21,6 +22,7 @@ from turnwright.schema.facts import (
     AttemptEnded,
     AttemptFault,
     AttemptStarted,
+    ContextCompacted,
     ModelReplied,
     Note,
     RouteSwitched,
@@ -34,7 +36,6 @@ from turnwright.schema.prompt import Prompt, ToolSpec
 from turnwright.schema.routes import NoRoute, Route, Tried
 from turnwright.schema.verdicts import GOOD_VERDICTS, ErrorKind, Verdict
 
-CHARS_PER_TOKEN = 4
 DEFAULT_OUTPUT_TOKENS = 4_096
 OVERFLOWED = "the conversation does not fit the model's window"
 
@@ -96,9 +97,13 @@ class Sampler:
         self.route = route
         """Where the last attempt of this conversation went; empty before the first."""
 
-    async def sample(self, step: Step, prompt: Prompt, dispatcher: Dispatcher) -> Sampled | End:
+    async def sample(
+        self, step: Step, prompt: Prompt, dispatcher: Dispatcher, again: Callable[[], Awaitable[Prompt]]
+    ) -> Sampled | End:
+        """`again` makes the prompt anew, after room was made in the history."""
         tried: list[Tried] = []
         slept_s = 0.0
+        made_room = False
         tools = bool(prompt.tools)
         route = self._ports.model.route(tried, tools=tools)
         while True:
@@ -122,6 +127,10 @@ class Sampler:
                 return Sampled(message, attempt.verdict)
             await dispatcher.drop_early()
             tried.append(judged)
+            if attempt.closed.overflow and not made_room and self._make_room(step, attempt):
+                made_room = True
+                prompt = await again()
+                continue
             following = self._ports.model.route(tried, tools=tools)
             match self._after(attempt, tried, following, slept_s):
                 case GiveUp(why):
@@ -130,6 +139,23 @@ class Sampler:
                     await self._pause(step, attempt, delay_s)
                     slept_s += delay_s
                     route = following
+
+    def _make_room(self, step: Step, attempt: _Attempt) -> bool:
+        """The window is full: leave out old output once, and ask once more (P17). False where nothing can be."""
+        history = self._scribe.history
+        calls = old_output(history.messages, attempt.route.window)
+        budget = self._strategy.budget
+        if not calls or attempt.reply.has_content or (budget is not None and attempt.number >= budget):
+            return False
+        self._scribe.note(
+            ContextCompacted(
+                turn_id=step.turn_id,
+                step_id=step.step_id,
+                stubbed=calls,
+                tokens_before=self._scribe.tally.context_size,
+            )
+        )
+        return True
 
     def _after(
         self, attempt: _Attempt, tried: Sequence[Tried], following: Route | NoRoute, slept_s: float

@@ -220,8 +220,11 @@ class RouteSwitched(Fact, frozen=True, kw_only=True, tag="route.switched"):
 class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context.compacted"):
     visibility: ClassVar[Visibility] = "model"
 
-    through_seq: Seq
-    digest: str
+    through_seq: Seq = 0
+    """Everything up to it is replaced by `digest`; 0 where nothing is."""
+    digest: str = ""
+    stubbed: tuple[CallId, ...] = ()
+    """Calls whose output the model no longer sees. The journal keeps it."""
     tokens_before: int | None = None
     tokens_after: int | None = None
 
