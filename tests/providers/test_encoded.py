@@ -44,7 +44,7 @@ def test_each_message_is_encoded_once() -> None:
 
 def test_a_prefix_keeps_its_bytes() -> None:
     cache, codec = EncodedMessages(), OpenAIChat()
-    first = cache.of(prompt(said(1)), codec, "r", QUIRKS)
+    first = bytes(cache.of(prompt(said(1)), codec, "r", QUIRKS))
     assert cache.of(prompt([*said(1), *said(2)]), codec, "r", QUIRKS).startswith(first + b",")
 
 

@@ -21,6 +21,9 @@ Dialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "ge
 
 Framing: TypeAlias = Literal["sse", "ndjson", "json-array"]
 
+Messages: TypeAlias = bytes | bytearray
+"""Encoded, joined by commas. Only to be read."""
+
 State: TypeAlias = Any
 """Whatever a codec carries from frame to frame. Only the codec that began it looks inside."""
 
@@ -78,8 +81,9 @@ class Codec(Protocol):
         """
         ...
 
-    def encode_request(self, prompt: Prompt, model: str, messages: bytes, stream: bool, quirks: Quirks) -> bytes:
-        """The request body. `messages` is what `encode_message` gave for all of `prompt.messages`, joined by `,`."""
+    def encode_request(self, prompt: Prompt, model: str, messages: Messages, stream: bool, quirks: Quirks) -> bytes:
+        """The request body. `messages` is what `encode_message` gave for all of `prompt.messages`, joined by `,`. They
+        may be long: one join puts the body together, so that it is copied once."""
         ...
 
     def begin(self, stream: bool) -> State:

@@ -18,7 +18,7 @@ class _Encoded(msgspec.Struct):
     count: int
     last: Message | None
     """The last message that is in `joined`: the sign that the prompt has only grown."""
-    joined: bytes
+    joined: bytearray
     quirks: Quirks
 
 
@@ -31,26 +31,27 @@ class EncodedMessages:
         self._bytes = 0
         self._kept: OrderedDict[tuple[str, str, str], _Encoded] = OrderedDict()
 
-    def of(self, prompt: Prompt, codec: Codec, route: str, quirks: Quirks) -> bytes:
-        """All messages of the prompt in this dialect, joined by commas."""
+    def of(self, prompt: Prompt, codec: Codec, route: str, quirks: Quirks) -> bytearray:
+        """All messages of the prompt in this dialect, joined by commas. It is the cache's own buffer, which grows with
+        the next call: copying the whole history at every step is what is avoided here."""
         name = (prompt.lineage, route, codec.dialect)
         kept = self._kept.pop(name, None)
         if kept is not None:
             self._bytes -= len(kept.joined)
         if kept is None or not _has_grown(kept, prompt, quirks):
-            kept = _Encoded(0, None, b"", quirks)
-        messages = prompt.messages
-        fresh = [codec.encode_message(messages[index], route, quirks) for index in range(kept.count, len(messages))]
-        pieces = [kept.joined, *fresh] if kept.joined else fresh
-        kept.joined = b",".join(piece for piece in pieces if piece)
+            kept = _Encoded(0, None, bytearray(), quirks)
+        messages, joined = prompt.messages, kept.joined
+        for index in range(kept.count, len(messages)):
+            if fresh := codec.encode_message(messages[index], route, quirks):
+                joined += b"," + fresh if joined else fresh
         kept.count = len(messages)
         kept.last = messages[-1] if messages else None
         self._kept[name] = kept
-        self._bytes += len(kept.joined)
+        self._bytes += len(joined)
         while len(self._kept) > 1 and (len(self._kept) > self._lineages_max or self._bytes > self._bytes_max):
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest.joined)
-        return kept.joined
+        return joined
 
 
 def _has_grown(kept: _Encoded, prompt: Prompt, quirks: Quirks) -> bool:

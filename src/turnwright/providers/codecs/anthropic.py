@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
 from turnwright.providers.error_bodies import error_in, error_of, odd_frame
 from turnwright.providers.shapes import count_of, json_text, marked, text_of
 from turnwright.schema.messages import (
@@ -115,7 +115,7 @@ class Anthropic:
         role, blocks = _blocks(message, route)
         return msgspec.json.encode({"role": role, "content": blocks}) if blocks else b""
 
-    def encode_request(self, prompt: Prompt, model: str, messages: bytes, stream: bool, quirks: Quirks) -> bytes:
+    def encode_request(self, prompt: Prompt, model: str, messages: Messages, stream: bool, quirks: Quirks) -> bytes:
         limit = prompt.max_output_tokens or quirks.default_max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
         head: dict[str, Any] = {"model": model, "max_tokens": limit, "stream": stream}
         if prompt.temperature is not None and quirks.temperature:
@@ -128,8 +128,10 @@ class Anthropic:
         head |= quirks.extra_body
         if prompt.messages and not isinstance(prompt.messages[-1], AssistantMessage) and messages.endswith(b"}]}"):
             # What was sent before stays in the cache: the mark is no part of what the cache compares.
-            messages = messages[:-3] + b"," + CACHE + b"}]}"
-        return msgspec.json.encode(head)[:-1] + b',"messages":[' + messages + b"]}"
+            said: tuple[bytes | memoryview, ...] = (memoryview(messages)[:-3], b",", CACHE, b"}]}")
+        else:
+            said = (messages,)
+        return b"".join((msgspec.json.encode(head)[:-1], b',"messages":[', *said, b"]}"))
 
     def begin(self, stream: bool) -> State:
         return State(stream=stream)

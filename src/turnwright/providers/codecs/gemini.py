@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
 from turnwright.providers.error_bodies import error_of, odd_frame
 from turnwright.providers.shapes import count_of, json_text, marked, merged, system_text, text_of
 from turnwright.schema.messages import (
@@ -132,7 +132,7 @@ class Gemini:
         role, parts = _parts(message, route, quirks)
         return msgspec.json.encode({"role": role, "parts": parts}) if parts else b""
 
-    def encode_request(self, prompt: Prompt, model: str, messages: bytes, stream: bool, quirks: Quirks) -> bytes:
+    def encode_request(self, prompt: Prompt, model: str, messages: Messages, stream: bool, quirks: Quirks) -> bytes:
         head: dict[str, Any] = {}
         if prompt.tools:
             head["tools"] = [{"functionDeclarations": [_tool(tool) for tool in prompt.tools]}]
@@ -149,7 +149,7 @@ class Gemini:
             head["generationConfig"] = config
         head = merged(head, quirks.extra_body)
         start = msgspec.json.encode(head)[:-1] + b"," if head else b"{"
-        return start + b'"contents":[' + messages + b"]}"
+        return b"".join((start, b'"contents":[', messages, b"]}"))
 
     def begin(self, stream: bool) -> State:
         return State(stream=stream)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
 from turnwright.providers.error_bodies import error_of, odd_frame
 from turnwright.providers.shapes import count_of, marked, merged, system_text, text_of
 from turnwright.schema.messages import (
@@ -92,7 +92,7 @@ class Ollama:
     def encode_message(self, message: Message, route: str, quirks: Quirks) -> bytes:
         return b",".join(msgspec.json.encode(one) for one in _messages(message, route, quirks))
 
-    def encode_request(self, prompt: Prompt, model: str, messages: bytes, stream: bool, quirks: Quirks) -> bytes:
+    def encode_request(self, prompt: Prompt, model: str, messages: Messages, stream: bool, quirks: Quirks) -> bytes:
         head: dict[str, Any] = {"model": model, "stream": stream}
         options: dict[str, Any] = {}
         if limit := prompt.max_output_tokens or quirks.default_max_output_tokens:
@@ -106,11 +106,10 @@ class Ollama:
         if prompt.tools:
             head["tools"] = [_tool(tool) for tool in prompt.tools]
         system = system_text(prompt.system)
-        spoken = [msgspec.json.encode({"role": "system", "content": system})] if system else []
-        if messages:
-            spoken.append(messages)
+        said = msgspec.json.encode({"role": "system", "content": system}) if system else b""
+        comma = b"," if said and messages else b""
         head = merged(head, quirks.extra_body)
-        return msgspec.json.encode(head)[:-1] + b',"messages":[' + b",".join(spoken) + b"]}"
+        return b"".join((msgspec.json.encode(head)[:-1], b',"messages":[', said, comma, messages, b"]}"))
 
     def begin(self, stream: bool) -> State:
         return State(stream=stream)

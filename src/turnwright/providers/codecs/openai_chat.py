@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
 from turnwright.providers.error_bodies import error_in, error_of, odd_frame
 from turnwright.providers.shapes import (
     count_of,
@@ -163,7 +163,7 @@ class OpenAIChat:
     def encode_message(self, message: Message, route: str, quirks: Quirks) -> bytes:
         return b",".join(msgspec.json.encode(one) for one in _messages(message, route, quirks))
 
-    def encode_request(self, prompt: Prompt, model: str, messages: bytes, stream: bool, quirks: Quirks) -> bytes:
+    def encode_request(self, prompt: Prompt, model: str, messages: Messages, stream: bool, quirks: Quirks) -> bytes:
         """History comes last, so that the bytes of one step are a prefix of the next one's."""
         head: dict[str, Any] = {"model": model, "stream": stream}
         if stream and quirks.include_usage:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
 from turnwright.providers.error_bodies import error_in, error_of, odd_frame
 from turnwright.providers.shapes import (
     count_of,
@@ -106,7 +106,7 @@ class OpenAIResponses:
     def encode_message(self, message: Message, route: str, quirks: Quirks) -> bytes:
         return b",".join(msgspec.json.encode(item) for item in _items(message, route, quirks))
 
-    def encode_request(self, prompt: Prompt, model: str, messages: bytes, stream: bool, quirks: Quirks) -> bytes:
+    def encode_request(self, prompt: Prompt, model: str, messages: Messages, stream: bool, quirks: Quirks) -> bytes:
         head: dict[str, Any] = {"model": model, "stream": stream, "store": False}
         if quirks.reasoning_replay != "never":
             head["include"] = ["reasoning.encrypted_content"]
@@ -123,7 +123,7 @@ class OpenAIResponses:
         if system := system_text(prompt.system):
             head["instructions"] = system
         head |= quirks.extra_body
-        return msgspec.json.encode(head)[:-1] + b',"input":[' + messages + b"]}"
+        return b"".join((msgspec.json.encode(head)[:-1], b',"input":[', messages, b"]}"))
 
     def begin(self, stream: bool) -> State:
         return State(stream=stream)
