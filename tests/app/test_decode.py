@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recorded_traffic import FILES, WRONG, answer, lines_of, meaning, needs_records
 
 from turnwright.app.decode import (
     Cut,
@@ -28,44 +27,6 @@ from turnwright.app.decode import (
 )
 from turnwright.providers.dialects import DIALECTS
 from turnwright.schema.errors import InputError, UsageError
-
-WIRE = Path(os.environ.get("TURNWRIGHT_TEST_SHARED") or Path(__file__).parents[3] / "shared") / "wire"
-FILES = ("anthropic", "gemini", "ollama", "ollama-generate", "openai-chat", "openai-responses")
-
-WRONG: dict[str, str] = {}
-"""Records that we hold to be wrong in the data, by id, each with the reason. None so far."""
-
-needs_records = pytest.mark.skipif(
-    not WIRE.is_dir(), reason=f"no recorded traffic at {WIRE}; TURNWRIGHT_TEST_SHARED names the folder of wire/"
-)
-
-
-def lines_of(name: str) -> Iterator[bytes]:
-    with (WIRE / f"{name}.jsonl").open("rb") as lines:
-        yield from lines
-
-
-def meaning(expected: dict[str, Any]) -> dict[str, Any]:
-    """What a record says, in the words of `wire decode`."""
-    error = expected["error"]
-    return {
-        "text": expected["text"],
-        "reasoning": expected["reasoning"] or None,
-        "tool_calls": [{key: call[key] for key in ("id", "name", "arguments")} for call in expected["tool_calls"]],
-        "finish_reason": expected["finish_reason"],
-        "finish": expected["finish"],
-        "usage_reported": expected["usage"],
-        "error": error and {key: error[key] for key in ("kind", "status", "message")},
-        "refusal": expected.get("refusal"),
-    }
-
-
-def answer(line: bytes) -> dict[str, Any]:
-    """The same fields of a line of `wire decode`."""
-    decoded = json.loads(line)
-    calls = [{key: call[key] for key in ("id", "name", "arguments")} for call in decoded["tool_calls"]]
-    fields = ("text", "reasoning", "finish_reason", "finish", "usage_reported", "error")
-    return {key: decoded[key] for key in fields} | {"tool_calls": calls, "refusal": decoded.get("refusal")}
 
 
 def wrong_answers(name: str, cut: Cut) -> dict[str, Any]:
