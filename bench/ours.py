@@ -23,14 +23,18 @@ async def noop() -> str:
     return "ok"
 
 
+PAGE = "".join(f"{number:4}\tvalue = measure(value, {number})  # as before\n" for number in range(120, 160))
+"""What `look` returns: forty lines, as a tool that reads a file gives them."""
+
+
 async def look(path: str, line: int = 1) -> str:
-    """Does nothing, with arguments.
+    """Does nothing, and returns a page of text.
 
     Args:
         path: Any text.
         line: Any number.
     """
-    return "ok"
+    return PAGE
 
 
 @tool(effect="reads")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import select
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, cast
 
 import httptools
@@ -69,14 +69,16 @@ class Connection(asyncio.Protocol):
 
     # What an exchange does.
 
-    def begin(self, request: bytes, now: Callable[[], float]) -> None:
-        """Send a request; the response is that of this one from here on."""
+    def begin(self, request: Sequence[bytes], now: Callable[[], float]) -> None:
+        """Send a request, given in pieces; the response is that of this one from here on."""
         assert self._transport is not None and not self._busy
         self._forget()
         self._busy = True
         self._now = now
         self.arrived_s = now()
-        self._transport.write(request)
+        for piece in request:
+            # A view: the transport would copy what the socket does not take at once, more than once.
+            self._transport.write(memoryview(piece))
 
     def take(self) -> bytes:
         """The body that came since the last time."""

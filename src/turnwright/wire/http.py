@@ -10,7 +10,8 @@ import os
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import Self, cast
 
@@ -21,6 +22,8 @@ from turnwright.wire.connection import Connection, Fault
 from turnwright.wire.proxies import Proxies, proxy_for
 from turnwright.wire.url import Origin, Url
 
+LONG_BODY_BYTES = 128 * 1024
+"""From here on a second write to the socket is cheaper than a copy."""
 IDLE_S = 60.0
 """How long an unused connection is kept."""
 DRAIN_S = 1.0
@@ -79,12 +82,13 @@ class HttpClient:
             self._open.add(opened)
         return opened
 
-    def request_bytes(self, request: Request, url: Url) -> bytes:
-        """What is written for a request, proxies taken into account."""
+    def request_bytes(self, request: Request, url: Url) -> Sequence[bytes]:
+        """What is written for a request, proxies taken into account. A long body comes by itself: it is not copied."""
         proxy = proxy_for(url.origin, self._proxies) if url.origin.scheme == "http" else None
         target = f"http://{url.origin.authority}{url.target}" if proxy else url.target
         extra = (("Proxy-Authorization", _basic(proxy[1])),) if proxy and proxy[1] else ()
-        return head_bytes(request, target, url.origin.authority, extra) + request.body
+        head = head_bytes(request, target, url.origin.authority, extra)
+        return (head + request.body,) if len(request.body) < LONG_BODY_BYTES else (head, request.body)
 
     def keep(self, connection: Connection, origin: Origin) -> None:
         """After an exchange: hold the connection for the next one, if it can carry one."""
@@ -151,7 +155,7 @@ class HttpClient:
         """Ask a proxy for a way through to `origin`, and speak TLS inside it."""
         target = f"{origin.host}:{origin.port}" if ":" not in origin.host else f"[{origin.host}]:{origin.port}"
         extra = (("Proxy-Authorization", _basic(user)),) if user else ()
-        connection.begin(head_bytes(Request(method="CONNECT", url=""), target, target, extra), now)
+        connection.begin([head_bytes(Request(method="CONNECT", url=""), target, target, extra)], now)
         try:
             while connection.head is None and connection.fault is None:
                 await connection.wait()
@@ -186,16 +190,24 @@ def _now() -> float:
 
 def head_bytes(request: Request, target: str, authority: str, extra: tuple[tuple[str, str], ...] = ()) -> bytes:
     """The request line and headers. A header that could start another line is refused: it would be another request."""
-    lines = [f"{request.method} {target} HTTP/1.1"]
-    names = {name.lower() for name, _ in request.headers}
+    start, sized = _head_start(request.method, target, authority, request.headers + extra)
+    if sized or not (request.body or request.method in ("POST", "PUT", "PATCH")):
+        return start + b"\r\n"
+    return b"%bContent-Length: %d\r\n\r\n" % (start, len(request.body))
+
+
+@lru_cache(maxsize=64)
+def _head_start(method: str, target: str, authority: str, headers: tuple[tuple[str, str], ...]) -> tuple[bytes, bool]:
+    """All lines but the Content-Length of our own, which alone differs between the requests of a route; and whether
+    the headers hold one already."""
+    lines = [f"{method} {target} HTTP/1.1"]
+    names = {name.lower() for name, _ in headers}
     if "host" not in names:
         lines.append(f"Host: {authority}")
-    for name, value in (*request.headers, *extra):
+    for name, value in headers:
         check_header(name, value)
         lines.append(f"{name}: {value}")
-    if "content-length" not in names and (request.body or request.method in ("POST", "PUT", "PATCH")):
-        lines.append(f"Content-Length: {len(request.body)}")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    return ("\r\n".join(lines) + "\r\n").encode("latin-1"), "content-length" in names
 
 
 _FORBIDDEN = frozenset("\r\n\0")

@@ -128,7 +128,7 @@ class Anthropic:
         head |= quirks.extra_body
         if prompt.messages and not isinstance(prompt.messages[-1], AssistantMessage) and messages.endswith(b"}]}"):
             # What was sent before stays in the cache: the mark is no part of what the cache compares.
-            said: tuple[bytes | memoryview, ...] = (memoryview(messages)[:-3], b",", CACHE, b"}]}")
+            said: tuple[Messages | memoryview, ...] = (memoryview(messages)[:-3], b",", CACHE, b"}]}")
         else:
             said = (messages,)
         return b"".join((msgspec.json.encode(head)[:-1], b',"messages":[', *said, b"]}"))
