@@ -157,7 +157,7 @@ CALLS: dict[str, tuple[list[Part], tuple[ToolCall, ...]]] = {
     ),
     "arguments without a call": (
         [args('{"p":1}')],
-        (call("own_1", "", '{"p":1}', problem="The call names no tool."),),
+        (call("own_1", "unnamed", '{"p":1}', problem="The call names no tool."),),
     ),
     "an end without a call": ([ToolCallEnd()], ()),
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
 
+from turnwright.app.clock import SystemClock
 from turnwright.app.engine import Engine, open_engine
 from turnwright.app.models import PROFILES_FILE
 from turnwright.app.reading import PROBE_TITLE
@@ -128,6 +130,18 @@ async def probe(loaded: Loaded, workspace: Path) -> AsyncIterator[tuple[str, Fin
     RouteProfiles(loaded.folders.state / PROFILES_FILE).put(
         RouteProfile(route=route, probed_at_s=now_s, findings=findings)
     )
+
+
+async def probed_at_start(loaded: Loaded) -> None:
+    """What `providers.routing.probe_at_start` asks for; in an empty workspace, where a probe can do no harm."""
+    if not loaded.settings.providers.routing.probe_at_start:
+        return
+    known = RouteProfiles(loaded.folders.state / PROFILES_FILE).all().get(loaded.settings.model)
+    if known is not None and SystemClock().wall_ms() / 1000 < known.expires_at_s():
+        return
+    with tempfile.TemporaryDirectory(prefix="turnwright-probe-") as empty:
+        async for _ in probe(loaded, Path(empty)):
+            pass
 
 
 async def _asked(engine: Engine, workspace: Path, each: Probe) -> tuple[ConversationId, list[Fact | Unknown]]:

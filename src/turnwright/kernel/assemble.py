@@ -33,6 +33,8 @@ from turnwright.schema.verdicts import FinishClass
 
 UNREADABLE_MAX = 8
 
+NAMELESS = "unnamed"
+"""Stands in a history for a name that never came: strict hosts refuse an empty one when it is sent back."""
 CUT_AT_LIMIT = "The reply was cut at the output limit, so this call may be incomplete; it was not run."
 
 
@@ -338,7 +340,7 @@ class Assembly:
         named = problem or ("" if call.name else "The call names no tool.")
         return ToolCall(
             id=call.id or self._named(call),
-            name=call.name,
+            name=call.name or NAMELESS,
             arguments="{}" if problem or not sent.strip() else sent,
             raw=sent if problem else "",
             problem=CUT_AT_LIMIT if cut else named,

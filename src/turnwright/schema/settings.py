@@ -76,6 +76,8 @@ class Routing(Section, frozen=True, kw_only=True):
 
     fallback: tuple[str, ...] = ()
     """Models, as `provider/model`, in the order in which they are tried. None is ever used that is not listed."""
+    probe_at_start: bool = False
+    """Probe the route before a run, if nothing is known of it or what is known is older than six hours."""
     circuit: Breaker = Breaker()
     alerts: Alerts = Alerts()
 

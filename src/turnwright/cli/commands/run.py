@@ -36,6 +36,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _first(args: argparse.Namespace, loaded: Loaded, workspace: Path, task: str) -> int:
+    if loaded.settings.providers.routing.probe_at_start:
+        from turnwright.app.probing import probed_at_start
+
+        await probed_at_start(loaded)
     async with (
         open_engine(loaded, label="run") as engine,
         engine.session(workspace, ask=ask_of(args), mode=args.mode) as session,
