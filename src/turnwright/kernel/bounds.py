@@ -35,7 +35,8 @@ class Bounds:
         self._beat = beat
         self._end: End | None = None
         self._timers: dict[str, TimerHandle] = {}
-        self._progress_at = 0.0
+        self._step_at = self._progress_at = 0.0
+        self._awaiting = False
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -66,26 +67,38 @@ class Bounds:
             raise Stopped(self._end) from error
 
     def step_begins(self) -> None:
-        total_s = self._limits.step_total_s
-        if total_s is not None:
-            end = End("step-timeout", f"the step took longer than {total_s:g} s")
-            self._arm("step", total_s, lambda: self._trip(end))
+        self._step_at = self._clock.monotonic()
+        if self._limits.step_total_s is not None and "step" not in self._timers:
+            self._arm("step", self._limits.step_total_s, self._look_at_step)
 
     def awaiting_model(self) -> None:
         """The idle clock runs only while the model is awaited: a tool has its own time limit."""
         self.progressed()
-        if self._limits.step_idle_s is not None:
+        self._awaiting = True
+        if self._limits.step_idle_s is not None and "idle" not in self._timers:
             self._arm("idle", self._limits.step_idle_s + IDLE_GRACE_S, self._look_for_idleness)
 
     def model_answered(self) -> None:
-        if "idle" in self._timers:
-            self._timers.pop("idle").cancel()
+        self._awaiting = False
 
     def progressed(self) -> None:
         self._progress_at = self._clock.monotonic()
 
+    # A timer that is out looks back and goes on for what is left. Moving it at every step and delta would cost more.
+
+    def _look_at_step(self) -> None:
+        total_s = self._limits.step_total_s
+        assert total_s is not None
+        left_s = total_s - (self._clock.monotonic() - self._step_at)
+        if left_s <= 0:
+            self._trip(End("step-timeout", f"the step took longer than {total_s:g} s"))
+        else:
+            self._arm("step", left_s, self._look_at_step)
+
     def _look_for_idleness(self) -> None:
-        """One timer looks back, rather than one per delta being moved."""
+        if not self._awaiting:
+            del self._timers["idle"]
+            return
         assert self._limits.step_idle_s is not None
         left_s = self._limits.step_idle_s + IDLE_GRACE_S - (self._clock.monotonic() - self._progress_at)
         if left_s <= 0:

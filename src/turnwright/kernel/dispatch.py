@@ -138,6 +138,7 @@ class Dispatcher:
         self._scribe = scribe
         self._width = policy.max_concurrent
         self._running: dict[asyncio.Task[ToolEnded], tuple[Planned, CallContext, float]] = {}
+        self._one_ends: asyncio.Future[None] | None = None
         self._early: set[CallId] = set()
         self.considered = 0
         """How many calls of the streaming reply `start_early` has seen."""
@@ -220,13 +221,16 @@ class Dispatcher:
             self._running[asyncio.create_task(self._execute(one, context, began))] = (one, context, began)
 
     async def _execute(self, planned: Planned, context: CallContext, began: float) -> ToolEnded:
-        outcome = await self.ports.tools.run(planned.call.name, planned.arguments, context)
-        return self._ended(planned.call, outcome, began)
+        try:
+            outcome = await self.ports.tools.run(planned.call.name, planned.arguments, context)
+            return self._ended(planned.call, outcome, began)
+        finally:
+            if self._one_ends is not None:
+                _resolve(self._one_ends)
 
     async def _next_end(self, more_to_come: bool = False) -> None:
         """Record whatever has ended. The last of a batch may wait for the fact that follows at once."""
-        done, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
+        for task in await self._some_ended():
             planned, _, _ = self._running.pop(task)
             ended = task.result()
             self._scribe.note(ended)
@@ -236,6 +240,17 @@ class Dispatcher:
                 )
         if self._running or more_to_come:
             await self._scribe.record()
+
+    async def _some_ended(self) -> Sequence[asyncio.Task[ToolEnded]]:
+        """At least one, in the order of their starts. `asyncio.wait` would cost every tool one more turn of the event
+        loop, for a callback of its own."""
+        while not (ended := [task for task in self._running if task.done()]):
+            self._one_ends = asyncio.get_running_loop().create_future()
+            try:
+                await self._one_ends
+            finally:
+                self._one_ends = None
+        return ended
 
     async def _interrupt(self) -> None:
         """Stop everything that runs, wait a little, and say of each what had started."""
