@@ -179,7 +179,7 @@ async def test_hanging_up_is_seen_by_the_server_at_once(cancel: bool) -> None:
         gone.set()
 
     heard: list[Cassette] = []
-    async with model_at(handler, captured=lambda lineage, cassette: heard.append(cassette)) as model:
+    async with model_at(handler, captured=lambda lineage, cassette: heard.append(cassette())) as model:
         attempt = model.attempt(ROUTE, PROMPT)
         await anext(attempt)
         if cancel:
@@ -197,7 +197,7 @@ async def test_hanging_up_is_seen_by_the_server_at_once(cancel: bool) -> None:
 async def test_what_was_captured_gives_the_same_parts() -> None:
     heard: list[tuple[str, Cassette]] = []
     async with model_at(
-        answering(*GOOD), captured=lambda lineage, cassette: heard.append((lineage, cassette))
+        answering(*GOOD), captured=lambda lineage, cassette: heard.append((lineage, cassette()))
     ) as model:
         parts = await parts_of(model)
     ((lineage, cassette),) = heard

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from turnwright.schema.facts import AttemptEnded
@@ -19,17 +20,18 @@ class AttemptCaptures:
     def __init__(self, keep: Literal["failures", "all", "off"], masker: Masker) -> None:
         self._keep = keep
         self._masker = masker
-        self._waiting: dict[str, Cassette] = {}
+        self._waiting: dict[str, Callable[[], Cassette]] = {}
 
-    def __call__(self, lineage: str, cassette: Cassette) -> None:
+    def __call__(self, lineage: str, cassette: Callable[[], Cassette]) -> None:
         """`wire`'s side, at the end of an attempt."""
         self._waiting[lineage] = cassette
 
     def take(self, lineage: str, ended: AttemptEnded) -> bytes | None:
         """`session`'s side: the redacted cassette with its verdict, if this attempt's is to be kept."""
-        cassette = self._waiting.pop(lineage, None)
+        waiting = self._waiting.pop(lineage, None)
         failed = ended.verdict not in GOOD_VERDICTS or ended.verdict == "empty"
-        if cassette is None or self._keep == "off" or not (failed or self._keep == "all"):
+        if waiting is None or self._keep == "off" or not (failed or self._keep == "all"):
             return None
+        cassette = waiting()
         cassette.labels["verdict"] = ended.verdict
         return write_cassette(cassette, self._masker.encoded)

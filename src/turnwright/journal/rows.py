@@ -32,18 +32,16 @@ OPENED, TURN_STARTED, TURN_ENDED, COMPACTED = 1, 2, 3, 4
 """Landmarks: facts that are looked up by kind. All others have none and stay out of that index."""
 
 
+_LANDMARKS: dict[type, int] = {
+    ConversationOpened: OPENED,
+    TurnStarted: TURN_STARTED,
+    TurnEnded: TURN_ENDED,
+    ContextCompacted: COMPACTED,
+}
+
+
 def landmark_of(fact: Fact | Unknown) -> int | None:
-    match fact:
-        case ConversationOpened():
-            return OPENED
-        case TurnStarted():
-            return TURN_STARTED
-        case TurnEnded():
-            return TURN_ENDED
-        case ContextCompacted():
-            return COMPACTED
-        case _:
-            return None
+    return _LANDMARKS.get(type(fact))
 
 
 class Entry(NamedTuple):

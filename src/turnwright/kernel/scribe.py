@@ -25,8 +25,8 @@ class Scribe:
         self._waiting.append(fact)
         self.history.apply(fact)
         self.tally.apply(fact)
-        if not isinstance(fact, GuardTripped):
-            self._judgements += [one for one in self._guards.judge(fact) if not isinstance(one, Continue)]
+        if not isinstance(fact, GuardTripped) and (judged := self._guards.judge(fact)):
+            self._judgements += [one for one in judged if not isinstance(one, Continue)]
 
     async def record(self, *facts: Fact) -> None:
         """Make everything noted so far, and these, durable. Only then may the act that they announce begin."""

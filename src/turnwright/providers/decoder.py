@@ -75,7 +75,8 @@ class Decoder:
         kinds: set[type] = set(map(type, parts))
         if not kinds.isdisjoint(_ENDS):
             for part in parts:
-                self._note(part)
+                if type(part) in _ENDS:
+                    self._note(part)
         said = kinds - _NOT_CONTENT
         if said == {Raw}:
             return any(isinstance(part, Raw) and part.kind not in (UNREADABLE, FOREIGN) for part in parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -20,7 +21,7 @@ from turnwright.wire.capture import Cassette, Recording
 from turnwright.wire.connection import Head
 from turnwright.wire.exchange import Clock, Ended, Exchange
 from turnwright.wire.gate import Reading
-from turnwright.wire.http import HttpClient
+from turnwright.wire.http import HttpClient, Request
 
 
 class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +32,10 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Captured(Protocol):
-    """Hears every attempt's bytes when it is over, before its last part is given; also when we hung up."""
+    """Hears of every attempt's bytes when it is over, before its last part is given; also when we hung up. `cassette`
+    puts them together: most attempts are good, and nobody asks for theirs."""
 
-    def __call__(self, lineage: str, cassette: Cassette) -> None: ...
+    def __call__(self, lineage: str, cassette: Callable[[], Cassette]) -> None: ...
 
 
 class Conversing(Protocol):
@@ -78,6 +80,7 @@ class HttpModel:
         self._agent = agent
         self._captured = captured
         self._encoded = EncodedMessages()
+        self._requests: dict[tuple[str, str, bool], Request] = {}
 
     async def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
         """Parts in batches as bytes come, `Closed` last. Closing the generator hangs up at once."""
@@ -89,7 +92,7 @@ class HttpModel:
         recording = Recording() if self._captured else None
         exchange = Exchange(
             self._client,
-            request_to(http.endpoint, codec, model=route.model, body=body, stream=streamed, agent=self._agent),
+            self._request(http, route, body),
             asked=codec.framing if streamed else None,
             clock=self._clock,
             timers=self._timers,
@@ -106,9 +109,18 @@ class HttpModel:
             )
         finally:
             exchange.close()
-            if self._captured and recording and (cassette := recording.cassette(labels)):
-                self._captured(prompt.lineage, cassette)
+            if self._captured and recording and recording.begun:
+                self._captured(prompt.lineage, partial(recording.cassette, labels))
         yield last
+
+    def _request(self, http: HttpRoute, route: Route, body: bytes) -> Request:
+        """Only the body differs between the requests of a route."""
+        key = route.name, route.model, route.stream
+        if key not in self._requests:
+            self._requests[key] = request_to(
+                http.endpoint, http.codec, model=route.model, body=b"", stream=route.stream, agent=self._agent
+            )
+        return msgspec.structs.replace(self._requests[key], body=body)
 
 
 class ReplyReader:

@@ -130,15 +130,13 @@ class Router:
     def judged(self, tried: Tried) -> Sequence[str]:
         """A failure also counts for whatever asks more of the route: what cannot give a document cannot stream one. And
         one that has nothing to do with streaming counts for both."""
-        least_stream = tried.stream and tried.verdict in STREAM_FAULTS
-        every = [Way(tried.route, stream, tools) for stream in (False, True) for tools in (False, True)]
-        failed = [way for way in every if way.stream >= least_stream and way.tools >= tried.tools]
-        for way in failed if tried.retryable else [Way(tried.route, tried.stream, tried.tools)]:
+        asked = Way(tried.route, tried.stream, tried.tools)
+        for way in _failed(tried) if tried.retryable else [asked]:
             before = self._health.of(way)
             now = after(before, tried, self._breaker, self._wall_s())
             if now != before:
                 self._health.put(way, now)
-        down_since_s = self._health.of(Way(tried.route, tried.stream, tried.tools)).down_since_s
+        down_since_s = self._health.of(asked).down_since_s
         weather = self._weather.get(tried.route, Weather())
         self._weather[tried.route], messages = watch(weather, tried, down_since_s, self._alerts, self._wall_s())
         return messages
@@ -174,6 +172,12 @@ class Router:
         health = self._health.of(way)
         left_s = (opens_until_s(health, self._breaker) or 0.0) - self._wall_s()
         return f"{max(0.0, left_s):.0f} s after failures in a row, the last: {health.last_failure}"
+
+
+def _failed(tried: Tried) -> list[Way]:
+    least_stream = tried.stream and tried.verdict in STREAM_FAULTS
+    every = [Way(tried.route, stream, tools) for stream in (False, True) for tools in (False, True)]
+    return [way for way in every if way.stream >= least_stream and way.tools >= tried.tools]
 
 
 def _whole(way: Way) -> Way:

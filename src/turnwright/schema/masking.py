@@ -15,6 +15,9 @@ SEARCHED_CHARS_MIN = 8
 """A configured value shorter than this is masked where it stands as a value, but not looked for inside text: hiding
 every `x` or `test` would destroy the record and protect nothing."""
 
+HARMLESS_WORDS_MAX = 4_096
+HARMLESS_BYTES_MAX = 128
+
 _HIDDEN = "***"
 _TOKEN = r"(?:(?=[a-z_-]*+[A-Z0-9])[A-Za-z0-9_-]{16,}+|[A-Za-z0-9_-]{24,}+)"
 """What follows a key's prefix: 16 characters with a digit or a capital, or 24 of any kind, so that `sk-learn-contrib`
@@ -100,15 +103,15 @@ class Masker:
                 replacements.update(_spellings(secret))
         # Longest first: a secret that holds another must not be left half readable.
         self._replacements = sorted(replacements.items(), key=lambda pair: -len(pair[0]))
+        self._harmless: set[bytes] = set()
+        """Words that were looked at: ids and paths come again in every fact of a turn."""
 
     def __call__(self, text: str) -> str:
         for spelling, shown in self._replacements:
             while spelling in text:  # again, because what is left beside a mask may spell it once more
                 text = text.replace(spelling, shown)
-        if candidates := _long_runs(text):
-            for hint, shape in _SHAPES:
-                if hint in candidates and re.search(shape, candidates):
-                    text = re.sub(shape, lambda found: masked(found[0]), text)
+        if fresh := _long_words(text) - self._harmless:
+            text = self._without_keys(text, fresh)
         if "@" in text and "://" in text:
             text = re.sub(_URL_PASSWORD, lambda found: found["before"] + masked(found["secret"]), text)
         if "PRIVATE KEY-----" in text:
@@ -118,6 +121,17 @@ class Masker:
         if "authorization" in lowered or "api-key" in lowered or "auth-token" in lowered or "cookie" in lowered:
             text = re.sub(_HEADER, _header_found, text)
             text = re.sub(_COOKIE, _header_found, text)
+        return text
+
+    def _without_keys(self, text: str, words: set[bytes]) -> str:
+        candidates = b" ".join(words).decode("ascii")
+        shapes = [shape for hint, shape in _SHAPES if hint in candidates and re.search(shape, candidates)]
+        for shape in shapes:
+            text = re.sub(shape, lambda found: masked(found[0]), text)
+        if not shapes:
+            if len(self._harmless) > HARMLESS_WORDS_MAX:
+                self._harmless.clear()
+            self._harmless.update(word for word in words if len(word) <= HARMLESS_BYTES_MAX)
         return text
 
     def encoded(self, body: bytes) -> bytes:
@@ -158,9 +172,9 @@ _RUN = b"a" * 16
 _RUN_TABLE = bytes(97 if chr(c).isascii() and (chr(c).isalnum() or chr(c) in "_.-") else 32 for c in range(256))
 
 
-def _long_runs(text: str) -> str:
-    """The words of `text` that are long enough to be a key, each once. Every write passes here, and nearly none holds
-    a key: this looks at each byte once, where asking for forty prefixes would look forty times."""
+def _long_words(text: str) -> set[bytes]:
+    """The words of `text` that are long enough to be a key. Every write passes here, and nearly none holds a key: this
+    looks at each byte once, where asking for forty prefixes would look forty times."""
     raw = text.encode("utf-8", "surrogatepass")
     flat = raw.translate(_RUN_TABLE)
     words: set[bytes] = set()
@@ -169,7 +183,7 @@ def _long_runs(text: str) -> str:
         ends = flat.find(b" ", begins)
         words.add(raw[begins : ends if ends >= 0 else None])
         begins = flat.find(_RUN, ends) if ends >= 0 else -1
-    return b" ".join(words).decode("ascii")
+    return words
 
 
 def _header_found(found: re.Match[str]) -> str:

@@ -31,7 +31,8 @@ class Subscription:
             self.dropped += 1
             return
         self._waiting.append(event)
-        self._wake()
+        if self._wakes is not None:
+            self._wake()
 
     def end(self) -> None:
         """Nothing more will come; what waits is still delivered."""
@@ -49,13 +50,14 @@ class Subscription:
         while not self._waiting:
             if self._closed:
                 raise StopAsyncIteration
-            self._wakes = asyncio.get_running_loop().create_future()
-            await self._wakes
+            self._wakes = wakes = asyncio.get_running_loop().create_future()
+            await wakes
         return self._waiting.popleft()
 
     def _wake(self) -> None:
-        if self._wakes is not None and not self._wakes.done():
-            self._wakes.set_result(None)
+        wakes, self._wakes = self._wakes, None
+        if wakes is not None and not wakes.done():
+            wakes.set_result(None)
 
 
 class Broadcast:

@@ -84,10 +84,14 @@ class Recording:
     def ended(self, ended: Ended, at_s: float) -> None:
         self._ended, self._ended_s = ended, at_s
 
-    def cassette(self, labels: Mapping[str, str]) -> Cassette | None:
-        """None where nothing was sent. The secrets are still in it."""
-        if self._request is None:
-            return None
+    @property
+    def begun(self) -> bool:
+        """Whether anything was sent."""
+        return self._request is not None
+
+    def cassette(self, labels: Mapping[str, str]) -> Cassette:
+        """Of what was sent. The secrets are still in it."""
+        assert self._request is not None, "nothing was sent"
         began, ended = self._began_s, self._ended
         return Cassette(
             request=self._request,

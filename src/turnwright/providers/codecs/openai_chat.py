@@ -375,7 +375,10 @@ def _usage(usage: dict[str, Any]) -> UsagePart | None:
 
 
 def _first(*values: object) -> int | None:
-    return next((count for value in values if (count := count_of(value)) is not None), None)
+    for value in values:
+        if value is not None and (count := count_of(value)) is not None:
+            return count
+    return None
 
 
 def _cost_usd(usage: dict[str, Any]) -> float | None:
