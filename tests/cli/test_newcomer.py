@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -166,3 +168,71 @@ def test_last_is_no_probe(tmp_path: Path, nowhere: str) -> None:
     assert process("run", "x", "--model", scripted(tmp_path, HELLO)).returncode == 0
     assert process("probe", "m", "--base-url", f"http://{nowhere}/v1").returncode == 59
     assert json.loads(process("trace", "last", "--json").stdout)["turns"][0]["text"] == "x"
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Iterator[Path]:
+    """A folder into which its owner may not look. Root may look into anything, unless it gives that right away."""
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o000)
+    yield folder
+    folder.chmod(0o700)
+
+
+def unprivileged(*arguments: str, home: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "turnwright", *arguments]
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root without setpriv cannot be shut out of anything")
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", *command]
+    environ = {**os.environ, "TURNWRIGHT_HOME": str(home)} if home else dict(os.environ)
+    return subprocess.run(
+        command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("mode", ["build", "plan"])
+def test_a_workspace_that_cannot_be_looked_into(tmp_path: Path, closed: Path, mode: str) -> None:
+    done = unprivileged("run", "x", "--model", scripted(tmp_path, HELLO), "--cwd", str(closed), "--mode", mode)
+    assert (done.returncode, done.stdout) == (42, "")
+    assert done.stderr == (
+        f"turnwright: The workspace {closed} cannot be looked into: Permission denied. "
+        "Change its permissions, or name another with --cwd.\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["sessions", "show last", "run x"])
+def test_a_data_folder_that_cannot_be_looked_into(tmp_path: Path, closed: Path, command: str) -> None:
+    model = ["--model", scripted(tmp_path, HELLO)] if command.startswith("run") else []
+    done = unprivileged(*command.split(), *model, home=closed)
+    # The user's config.yaml lies there too, and is the first thing that is missed.
+    assert (done.returncode, done.stdout) == (52, "")
+    assert done.stderr.count("\n") == 1
+    assert "cannot be read: Permission denied." in done.stderr
+
+
+@pytest.mark.parametrize("command", ["sessions", "show last", "run x"])
+def test_a_journal_that_cannot_be_looked_into(tmp_path: Path, closed: Path, command: str) -> None:
+    home = tmp_path / "other"
+    home.mkdir()
+    closed.rename(home / "data")
+    model = ["--model", scripted(tmp_path, HELLO)] if command.startswith("run") else []
+    done = unprivileged(*command.split(), *model, home=home)
+    verified = unprivileged("journal", "verify", home=home)
+    looked = unprivileged("doctor", home=home)
+    (home / "data").rename(closed)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "cannot be used: Permission denied. Check the folder's permissions and its disk." in done.stderr
+    assert (verified.returncode, verified.stdout, verified.stderr.count("\n")) == (42, "", 1)
+    assert looked.returncode == 1
+    assert f"broken  folder data    {home / 'data'} is not writable" in looked.stdout
+
+
+def test_the_data_folder_is_never_the_workspace(tmp_path: Path) -> None:
+    from turnwright import Agent
+    from turnwright.schema.errors import InputError
+    from turnwright.testing import ScriptedModel, Step
+
+    agent = Agent(ScriptedModel([Step(text="hi")]), workspace=tmp_path, data_dir=tmp_path)
+    with pytest.raises(InputError, match="lies inside the workspace"):
+        agent.run_sync("x")

@@ -163,7 +163,7 @@ def _chosen(
 def _check_workspace(workspace: Path, data: Path, mode: str) -> None:
     if not workspace.is_dir():
         raise InputError(f"The workspace {workspace} does not exist.", remedy="Name an existing folder with --cwd.")
-    if data.absolute().is_relative_to(workspace.resolve()) and data.absolute() != workspace:
+    if data.resolve().is_relative_to(workspace.resolve()):
         raise InputError(
             f"The data folder {data} lies inside the workspace {workspace}.",
             remedy="Tools must not reach the journal: put TURNWRIGHT_HOME (or data_dir) elsewhere.",

@@ -15,6 +15,7 @@ from turnwright.app.reading import PROBE_TITLE
 from turnwright.app.route_profiles import Finding, RouteProfile, RouteProfiles
 from turnwright.app.turns import first_turn, opening
 from turnwright.config.load import Loaded
+from turnwright.schema.errors import InputError
 from turnwright.schema.facts import AttemptEnded, Fact, ModelReplied, ToolEnded, Unknown
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.limits import Limits, Retry
@@ -127,9 +128,13 @@ async def probe(loaded: Loaded, workspace: Path) -> AsyncIterator[tuple[str, Fin
             findings[name] = finding
             yield name, finding
         now_s = engine.clock.wall_ms() / 1000
-    RouteProfiles(loaded.folders.state / PROFILES_FILE).put(
-        RouteProfile(route=route, probed_at_s=now_s, findings=findings)
-    )
+    path = loaded.folders.state / PROFILES_FILE
+    try:
+        RouteProfiles(path).put(RouteProfile(route=route, probed_at_s=now_s, findings=findings))
+    except OSError as bad:
+        raise InputError(
+            f"What was found cannot be kept in {path}: {bad.strerror}.", remedy="Make that folder writable."
+        ) from bad
 
 
 async def probed_at_start(loaded: Loaded) -> None:

@@ -98,7 +98,7 @@ def program(name: str, remedy: str, beside: Path | None = None) -> Check:
 def folder(name: str, path: Path) -> Check:
     """Asked of the kernel, never tried: `doctor` leaves no trace."""
     label = f"folder {name}"
-    standing = next(parent for parent in (path, *path.parents) if parent.exists())
+    standing = next(parent for parent in (path, *path.parents) if os.path.exists(parent))  # noqa: PTH110
     if not standing.is_dir():
         return Check(name=label, status="broken", found=f"{standing} is not a folder", remedy="Move it out of the way.")
     if not os.access(standing, os.W_OK | os.X_OK):
@@ -113,7 +113,8 @@ def folder(name: str, path: Path) -> Check:
 
 def private(folders: Folders) -> Iterator[Check]:
     """What is in the journal is nobody else's business."""
-    if folders.data.is_dir() and (mode := stat.S_IMODE(folders.data.stat().st_mode)) & 0o077:
+    looked = os.path.isdir(folders.data)  # noqa: PTH112 - not pathlib's, which raises where we may not look
+    if looked and (mode := stat.S_IMODE(folders.data.stat().st_mode)) & 0o077:
         yield Check(
             name="folder data",
             status="missing",

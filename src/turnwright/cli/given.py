@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -54,4 +55,9 @@ def workspace_of(cwd: str | None) -> Path:
         ) from bad
     if not resolved.is_dir():
         raise InputError(f"The workspace {folder} is not a folder.", remedy="Name a folder with --cwd.")
+    if not os.access(resolved, os.R_OK | os.X_OK):
+        raise InputError(
+            f"The workspace {folder} cannot be looked into: Permission denied.",
+            remedy="Change its permissions, or name another with --cwd.",
+        )
     return resolved

@@ -31,5 +31,5 @@ async def kept_run_folder(conversation_id: ConversationId, engine: Engine, diff:
     try:
         return await write_run_folder(engine.journal, engine.loaded, conversation_id, diff=diff)
     except OSError as bad:
-        print(f"turnwright: the run folder could not be written: {bad}.", file=sys.stderr)
+        print(f"turnwright: the run folder could not be written: {bad.filename}: {bad.strerror}.", file=sys.stderr)
         return None

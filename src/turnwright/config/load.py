@@ -73,9 +73,10 @@ def project_config(cwd: Path, folders: Folders) -> Path | None:
     """The nearest one from `cwd` upward, not beyond the repository's root; never the user's own again."""
     for folder in (cwd.absolute(), *cwd.absolute().parents):
         path = folder / PROJECT_CONFIG
-        if path != folders.user_config and path.is_file():
+        # Not pathlib's: above the workspace there may be folders that are nobody's to look into.
+        if path != folders.user_config and os.path.isfile(path):  # noqa: PTH113
             return path
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):  # noqa: PTH110
             return None
     return None
 

@@ -187,7 +187,7 @@ def explain(error: apsw.Error, path: Path) -> JournalError | apsw.Error:
             message, remedy = "has no space left", "Free some disk space; what was acknowledged is safe."
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
             message = "cannot be written or opened"
-            remedy = "Make its folder writable for this user, or use another data folder."
+            remedy = "Make its folder and the files in it writable for this user, or use another data folder."
         case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
             message = "is kept locked by another process"
             remedy = "End the process that is stuck, then try again."

@@ -76,7 +76,9 @@ class SqliteJournal:
     async def _open(self, read_only: bool) -> None:
         path = self.folder / DATABASE
         if read_only:
-            if not path.exists():
+            with explained(path):
+                there = path.exists()
+            if not there:
                 raise InputError(f"There is no journal in {self.folder}.", remedy="Nothing was recorded there yet.")
             return await self._in_thread(self._reader.check)
         connection, marks = await self._in_thread(lambda: _open_files(path, self._clock.wall_ms()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -26,8 +27,17 @@ def run(args: argparse.Namespace) -> int:
     from turnwright.views.text import Span, line, one_line, plural
 
     folder = Path(args.dir).expanduser() if args.dir else folders_of_environment().journal
-    if not folder.is_dir():
+    try:
+        there = folder.is_dir()
+        readable = there and os.access(folder, os.R_OK | os.X_OK)
+    except PermissionError:
+        there, readable = True, False
+    if not there:
         raise InputError(f"There is no journal in {folder}.", remedy="Nothing was recorded there yet.")
+    if not readable:
+        raise InputError(
+            f"The journal in {folder} cannot be read: Permission denied.", remedy="Change its permissions."
+        )
     report = verify(folder)
     if args.json:
         sys.stdout.buffer.write(msgspec.json.encode({"clean": report.clean, **msgspec.to_builtins(report)}) + b"\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from contextlib import suppress
 
 import msgspec
 
@@ -27,8 +28,9 @@ def run(args: argparse.Namespace) -> int:
     loaded = loaded_config(args, workspace_of(args.cwd))
 
     async def main() -> int:
-        if not journal_folder(loaded).exists():
-            return _tell([], frozenset(), as_json=args.json)
+        with suppress(PermissionError):  # the journal itself says it better
+            if not journal_folder(loaded).exists():
+                return _tell([], frozenset(), as_json=args.json)
         async with open_for_reading(loaded) as journal:
             listed = await journal.conversations(args.limit)
             found = [folded(fold_session, Session(), await journal.since(each.id)) for each in listed]
