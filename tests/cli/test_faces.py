@@ -48,7 +48,8 @@ async def test_stream_json_is_one_object_a_line_and_names_the_conversation_first
     facts = [line for line in lines if "seq" in line]
     assert [line["seq"] for line in facts] == list(range(1, len(facts) + 1))
     assert lines[-1].keys() == {
-        "type", "conversation_id", "reason", "is_error", "text", "usage", "cost_usd", "steps", "duration_ms", "denials",
+        "type", "conversation_id", "reason", "is_error", "text", "usage", "cost_usd", "steps", "duration_ms", "detail",
+        "remedy", "denials",
     }  # fmt: skip
     assert (lines[-1]["type"], lines[-1]["reason"], lines[-1]["is_error"]) == ("result", "stop", False)
     assert lines[-1]["text"].startswith("The test passes")
@@ -93,6 +94,8 @@ async def test_a_run_that_could_not_end_has_a_last_line_too(face: type[JsonFace]
         "cost_usd": None,
         "steps": 0,
         "duration_ms": 0.0,
+        "detail": "",
+        "remedy": "",
         "denials": [],
     }
 

@@ -25,6 +25,8 @@ from turnwright.testing.ports import MemoryRecord, ports_for
         ("http_error", 402, "billing", False),
         ("http_error", 503, "overloaded", True),
         ("http_error", 401, "auth", False),
+        ("http_error", 500, "server", True),
+        ("http_error", 500, "bad_request", False),
         ("http_error", None, None, False),
         ("in_band_error", 200, "overloaded", True),
         ("in_band_error", 200, "billing", False),

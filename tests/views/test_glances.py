@@ -144,6 +144,8 @@ def test_the_result_on_the_wire() -> None:
         "cost_usd": None,
         "steps": 1,
         "duration_ms": 1205.0,
+        "detail": "",
+        "remedy": "",
         "denials": [],
     }
 

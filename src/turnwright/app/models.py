@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import msgspec
 from turnwright import __version__
 from turnwright.app.clock import SystemClock
 from turnwright.config.keys import key_of
+from turnwright.config.layers import dotted
 from turnwright.config.load import Loaded
 from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
@@ -95,7 +96,10 @@ async def _http_model(
     names = list(dict.fromkeys([settings.model, *settings.providers.routing.fallback]))
     providers = [provider_and_model(settings, name)[0] for name in names]
     library = await library_for(settings, providers, cache=loaded.folders.cache, wall_ms=clock.wall_ms())
-    ways = [_way(settings, name, environ, api_key if name == settings.model else None, library) for name in names]
+    ways = []
+    for name, provider in zip(names, providers, strict=True):
+        with _set_at(loaded, provider):
+            ways.append(_way(settings, name, environ, api_key if name == settings.model else None, library))
     client = await stack.enter_async_context(HttpClient(proxies=proxies_from(environ)))
     masker = Masker(way.secret for way in ways if way.secret)
     captures = AttemptCaptures(settings.capture, masker)
@@ -180,6 +184,22 @@ def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str
     secret = key.value if key else ""
     http = HttpRoute(endpoint=endpoint_of(profile, secret), codec=codec_of(profile.dialect))
     return _Way(Route(name=f"{provider}/{model}", model=model), http, secret, known, tools)
+
+
+@contextmanager
+def _set_at(loaded: Loaded, provider: str) -> Iterator[None]:
+    """What is wrong with a provider is mended where it was configured."""
+    try:
+        yield
+    except ConfigError as wrong:
+        places = [
+            f"{dotted(path)} in {leaf.place}"
+            for path, leaf in loaded.said.items()
+            if path[:2] == ("providers", provider) and dotted(path[:3]) in wrong.args[0]
+        ]
+        if not places:
+            raise
+        raise ConfigError(wrong.args[0], remedy=f"{wrong.remedy} (Set: {', '.join(places)}.)".lstrip()) from wrong
 
 
 def _with_text_tools(attempts: Attempts, ways: Sequence[_Way]) -> Attempts:

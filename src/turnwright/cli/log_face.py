@@ -9,7 +9,7 @@ from typing import Self
 from turnwright.cli.output import Face
 from turnwright.cli.wording import Level, Told, shows, told_of_end, told_of_fact, told_of_live
 from turnwright.schema.errors import ConfigError, TurnwrightError
-from turnwright.schema.facts import Recorded, TurnEnded
+from turnwright.schema.facts import Recorded
 from turnwright.schema.live import Heartbeat, LiveEvent
 from turnwright.schema.masking import mask
 from turnwright.views.result import Result
@@ -25,7 +25,6 @@ class LogFace:
         self._level: Level = level
         self._at = 0
         self._conversation_id = ""
-        self._detail = ""
         try:
             self._file = path.open("a", encoding="utf-8", errors="backslashreplace")
         except OSError as bad:
@@ -42,8 +41,6 @@ class LogFace:
     def fact(self, recorded: Recorded) -> None:
         self._at = recorded.at
         self._conversation_id = recorded.conversation_id
-        if isinstance(recorded.fact, TurnEnded):
-            self._detail = recorded.fact.detail
         self._tell(told_of_fact(recorded))
 
     def live(self, event: LiveEvent) -> None:
@@ -55,7 +52,7 @@ class LogFace:
         """Nothing moves."""
 
     def ended(self, result: Result) -> None:
-        self._tell(told_of_end(result, self._conversation_id, self._detail))
+        self._tell(told_of_end(result, self._conversation_id))
 
     def failed(self, error: TurnwrightError) -> None:
         self._write("error", mask(one_line(str(error))))

@@ -40,6 +40,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     cost_usd: float | None = None
     steps: int = 0
     duration_ms: float = 0.0
+    detail: str = ""
+    remedy: str = ""
     denials: tuple[Denial, ...] = ()
 
 

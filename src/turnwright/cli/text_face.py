@@ -20,7 +20,6 @@ from turnwright.schema.facts import (
     StepStarted,
     ToolEnded,
     ToolStarted,
-    TurnEnded,
 )
 from turnwright.schema.live import Heartbeat, LiveEvent, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutput
 from turnwright.schema.messages import ToolCall
@@ -82,7 +81,6 @@ class TextFace:
         self._conversation_id = ""
         self._streamed: list[str] = []
         """Text of the running reply that is on stdout already."""
-        self._detail = ""
 
     def fact(self, recorded: Recorded) -> None:
         self._conversation_id = recorded.conversation_id
@@ -93,8 +91,6 @@ class TextFace:
             case AttemptStarted():
                 self._close_line()
                 self._streamed = []
-            case TurnEnded(detail=detail):
-                self._detail = detail
             case ApprovalAsked() if self._err.asks:
                 return
             case _:
@@ -133,7 +129,7 @@ class TextFace:
         self._close_line()
         if result.text and result.text.strip() != "".join(self._streamed).strip():
             self._say(result.text)
-        self._tell(told_of_end(result, self._conversation_id, self._detail))
+        self._tell(told_of_end(result, self._conversation_id))
         self._err.clear_status()
         self._err.flush()
 

@@ -113,15 +113,16 @@ def told_of_live(event: LiveEvent) -> Told | None:
             return None
 
 
-def told_of_end(result: Result, conversation_id: str, detail: str) -> Told:
+def told_of_end(result: Result, conversation_id: str) -> Told:
     usage = f"{count(result.usage.input)} in, {count(result.usage.output)} out"
     about = f"{plural(result.steps, 'step')} · {usage} · {cost(result.cost_usd)} · {duration(result.duration_ms)}"
     if result.reason == "stop" and not result.is_error:
         return Told("info", line(Span(f"{result.reason} · {about}", "good")))
-    because = f": {_excerpt(detail)}" if detail else ""
+    because = f": {_excerpt(result.detail)}" if result.detail else ""
+    remedy = f" · {result.remedy}" if result.remedy else ""
     denied = f" · {plural(len(result.denials), 'denial')}" if result.denials else ""
     how = f" · carry on with: turnwright resume {conversation_id} --continue" if conversation_id else ""
-    return Told("error", line(Span(f"{result.reason}{because} · {about}{denied}{how}", "bad")))
+    return Told("error", line(Span(f"{result.reason}{because} · {about}{denied}{remedy}{how}", "bad")))
 
 
 def _attempt_ended(fact: AttemptEnded) -> Told:

@@ -51,6 +51,8 @@ def is_retryable(verdict: Verdict, status: int | None, kind: ErrorKind | None) -
     if verdict not in RETRYABLE_VERDICTS or kind == "billing":
         return False
     if verdict == "http_error":
+        if kind == "bad_request":
+            return False  # whatever the status is: its words say that the request cannot be done
         return status is not None and (status in RETRYABLE_STATUSES or status >= 500)
     if verdict == "in_band_error":
         return kind is None or kind in RETRYABLE_KINDS
@@ -76,6 +78,7 @@ def after_failure(
     *,
     retryable: bool,
     kind: ErrorKind | None,
+    no_tools: bool,
     had_content: bool,
     attempts: int,
     on_this_route: int,
@@ -87,7 +90,7 @@ def after_failure(
     """`jitter` is between -1 and 1. A reroute needs no pause: the next host did not ask for one."""
     if had_content:
         return GiveUp("part of the answer had already been given")
-    if not retryable and not (rerouted and kind in REROUTABLE_KINDS):
+    if not retryable and not (rerouted and (no_tools or kind in REROUTABLE_KINDS)):
         return GiveUp("the same request would fail again")
     if strategy.budget is not None and attempts >= strategy.budget:
         return GiveUp(f"the attempt budget of the step ({strategy.budget}) is used up")

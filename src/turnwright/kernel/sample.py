@@ -37,6 +37,8 @@ from turnwright.schema.routes import NoRoute, Route, Tried
 from turnwright.schema.verdicts import GOOD_VERDICTS, ErrorKind, Verdict
 
 DEFAULT_OUTPUT_TOKENS = 4_096
+_SPEECH: frozenset[type] = frozenset({Text, ReasoningPart})
+"""The first of these is what a user waits for."""
 OVERFLOWED = "the conversation does not fit the model's window"
 
 
@@ -166,6 +168,7 @@ class Sampler:
             self._strategy,
             retryable=attempt.retryable,
             kind=attempt.kind,
+            no_tools=_fault(attempt).no_tools,
             had_content=attempt.reply.has_content,
             attempts=len(tried),
             on_this_route=sum(one.route == attempt.route.name for one in tried),
@@ -305,7 +308,7 @@ class _Stopwatch:
         if self._last is not None:
             self._longest_gap = max(self._longest_gap, now - self._last)
         self._last = now
-        if self._first is None and any(isinstance(part, Text | ReasoningPart) for part in parts):
+        if self._first is None and not _SPEECH.isdisjoint(map(type, parts)):
             self._first = now
 
     def timing(self) -> Timing:
@@ -368,6 +371,7 @@ def _fault(attempt: _Attempt) -> AttemptFault:
         stall=closed.stall,
         retry_after_s=closed.retry_after_s,
         overflow=closed.overflow,
+        no_tools=error is not None and error.no_tools,
     )
 
 

@@ -39,17 +39,17 @@ def check_endpoint(endpoint: Endpoint, where: str) -> Endpoint:
     try:
         parse_url(endpoint.base_url)
     except InputError as wrong:
-        raise ConfigError(f"{where}: {wrong.args[0]}", remedy="Give a base URL like https://host/v1.") from wrong
+        raise ConfigError(f"{where}.base_url: {wrong.args[0]}", remedy="Give one like https://host/v1.") from wrong
     if "?" in endpoint.base_url:
         raise ConfigError(
-            f"{where}: the base URL {hide_user(endpoint.base_url)!r} holds a query.",
+            f"{where}.base_url: {hide_user(endpoint.base_url)!r} holds a query.",
             remedy="Give only the part before the path of the API; a query belongs to the profile.",
         )
     try:
         for name, value in endpoint.headers:
             check_header(name, value)
     except InputError as wrong:
-        raise ConfigError(f"{where}: {wrong.args[0]}", remedy=wrong.remedy) from wrong
+        raise ConfigError(f"{where}.headers: {wrong.args[0]}", remedy=wrong.remedy) from wrong
     if any(not 32 < ord(character) < 127 for character in endpoint.key):
         raise CredentialsError(
             f"{where}: the key holds blanks, line breaks or characters outside ASCII.",

@@ -115,7 +115,31 @@ def error_of(status: int, body: bytes) -> StreamError:
     if kind == "bad_request" and said.code.upper() == "API_KEY_INVALID":
         kind = "auth"  # Gemini answers 400 to a wrong key; the remedy is the key
     message = said.message or body[:MESSAGE_CHARS_MAX].decode("utf-8", "replace").strip() or f"HTTP status {status}"
-    return StreamError(kind=kind, message=message, status=status, code=said.code)
+    no_tools = says_no_tools(message)
+    if no_tools and kind == "server":
+        kind = "bad_request"  # llama.cpp answers 500; what the server cannot do, it cannot do a second time either
+    return StreamError(kind=kind, message=message, status=status, code=said.code, no_tools=no_tools)
+
+
+NO_TOOLS: tuple[tuple[str, ...], ...] = (
+    ("does not support tool",),  # Ollama, Mistral, Together
+    ("not support function call",),  # Fireworks, SiliconFlow
+    ("not support tool",),
+    ("support tool use",),  # OpenRouter: no endpoints found that …
+    ("tool calling", "is not supported"),  # Groq
+    ("tools", "is not supported in this model"),
+    ("tools", "not supported", "model"),  # OpenAI, of its older models
+    ("function calling is not enabled",),  # Gemini
+    ("tools param requires --jinja",),  # llama.cpp
+    ("tool choice requires --enable-auto-tool-choice",),  # vLLM
+)
+"""Pieces of text, in lower case, that say it together."""
+
+
+def says_no_tools(message: str) -> bool:
+    """A fact about what can be done there, not an outage."""
+    said = message.lower()
+    return any(all(piece in said for piece in pieces) for pieces in NO_TOOLS)
 
 
 def _said_in_bytes(body: bytes) -> Said:

@@ -100,6 +100,8 @@ class AttemptFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     retry_after_s: float | None = None
     overflow: bool = False
     """The conversation did not fit the model's window."""
+    no_tools: bool = False
+    """The model, or the server as it was started, takes no tools in its own way."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -312,11 +314,9 @@ FACT_TYPES: dict[str, type[Fact]] = {str(kind.__struct_config__.tag): kind for k
 
 def visibility_of(fact: Fact) -> Visibility:
     """By type, except that whatever carries words to the model is for the model."""
-    match fact:
-        case GuardTripped(said=RuntimeMessage()) | Note(said=RuntimeMessage()):
-            return "model"
-        case _:
-            return fact.visibility
+    if isinstance(fact, (GuardTripped, Note)) and fact.said is not None:
+        return "model"
+    return fact.visibility
 
 
 _HEADS: dict[Visibility, bytes] = {one: b'{"visibility":"%b",' % one.encode() for one in get_args(Visibility)}

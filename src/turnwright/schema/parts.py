@@ -103,6 +103,8 @@ class StreamError(
     message: str
     status: int | None = None
     code: str = ""
+    no_tools: bool = False
+    """The model, or the server as it was started, takes no tools."""
 
 
 UNREADABLE = "unreadable"

@@ -78,7 +78,7 @@ def fault_record(recorded: Recorded, ended: AttemptEnded, captures: Captures | N
         status=fault.status if fault else None,
         code=fault.code if fault else "",
         message=fault.message if fault else "",
-        hint=hint(ended.verdict, fault.kind if fault else None),
+        hint=hint_for(ended),
         request_id=ended.request_id or None,
         stall=fault.stall if fault else None,
         retry_after_s=fault.retry_after_s if fault else None,
@@ -100,8 +100,21 @@ def _headers(capture: Capture | None) -> dict[str, list[str]] | None:
     return headers
 
 
-def hint(verdict: Verdict, kind: ErrorKind | None = None) -> str:
+def hint_for(ended: AttemptEnded) -> str:
     """What a person can do about it."""
+    fault = ended.fault
+    if fault is not None and fault.no_tools:
+        return NO_TOOLS
+    return hint(ended.verdict, fault.kind if fault else None)
+
+
+NO_TOOLS = (
+    "It takes no tools in its own way: let the model write its calls as text (tools.dialects: [xml-json]), or use a "
+    "model that takes tools."
+)
+
+
+def hint(verdict: Verdict, kind: ErrorKind | None = None) -> str:
     return _KIND_HINTS[kind] if kind is not None else _verdict_hint(verdict)
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from turnwright.schema.facts import (
     ApprovalAnswered,
     ApprovalAsked,
+    AttemptEnded,
     Recorded,
     ToolEnded,
     ToolStarted,
@@ -20,6 +21,7 @@ from turnwright.schema.ids import ConversationId
 from turnwright.schema.parts import Usage
 from turnwright.schema.verdicts import StopReason
 from turnwright.views.elapsed import Elapsed, fold_elapsed
+from turnwright.views.faults import hint_for
 
 T = TypeVar("T")
 
@@ -43,6 +45,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="r
     cost_usd: float | None
     steps: int
     duration_ms: float
+    detail: str = ""
+    """Why it ended early, in a sentence."""
+    remedy: str = ""
+    """What can be done where the provider failed."""
     denials: tuple[Denial, ...] = ()
 
 
@@ -52,6 +58,8 @@ class ResultState(msgspec.Struct, frozen=True):
     """The names of the calls that run."""
     asked: dict[str, ApprovalAsked] = {}
     denials: tuple[Denial, ...] = ()
+    remedy: str = ""
+    """For what became of the last attempt."""
     result: Result | None = None
 
 
@@ -62,6 +70,8 @@ def fold_result(state: ResultState, recorded: Recorded) -> ResultState:
     match fact:
         case TurnStarted():
             return ResultState(elapsed=state.elapsed)
+        case AttemptEnded():
+            return replace(state, remedy=hint_for(fact))
         case ToolStarted():
             return replace(state, tools=state.tools | {fact.call_id or "": fact.name})
         case ToolEnded():
@@ -95,6 +105,8 @@ def _result(state: ResultState, conversation_id: ConversationId, fact: TurnEnded
         cost_usd=fact.cost_usd,
         steps=fact.steps,
         duration_ms=state.elapsed.ms if state.elapsed is not None else 0.0,
+        detail=fact.detail,
+        remedy=state.remedy if fact.reason == "provider-error" else "",
         denials=state.denials,
     )
 

@@ -216,7 +216,7 @@ _NAME = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ
 
 def check_header(name: str, value: str) -> None:
     if not name or not _NAME.issuperset(name):
-        raise InputError(f"{name!r} cannot be the name of a header.")
+        raise InputError(f"{name!r} cannot be the name of a header.", remedy="One holds letters, digits and dashes.")
     if not _FORBIDDEN.isdisjoint(value) or any(ord(character) > 255 for character in value):
         raise InputError(
             f"The value of the header {name} holds a line break or characters outside Latin-1.",
