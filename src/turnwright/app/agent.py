@@ -92,14 +92,8 @@ class Agent:
 
     async def run(self, task: str, *, conversation_id: ConversationId | None = None) -> Answer:
         """Do the task. With `conversation_id` it is the next turn of that conversation."""
-        outcome: TurnOutcome | None = None
-        where = ""
         async with self._running(task, conversation_id) as running:
-            async for _ in running:
-                pass
-            outcome, where = running.outcome, running.conversation_id
-        assert outcome is not None, "a turn that raised nothing has an outcome"
-        return _answer(outcome, where)
+            return _answer(await running.unwatched(), running.conversation_id)
 
     def run_sync(self, task: str, *, conversation_id: ConversationId | None = None) -> Answer:
         """The same, for programs without an event loop."""

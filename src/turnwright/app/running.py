@@ -12,8 +12,8 @@ from turnwright.session.conversation import Conversation
 
 
 class Running:
-    """`start` is called when somebody begins to iterate. Whatever ends the turn early is raised from the iteration,
-    after the last event. Leaving the iteration stops the turn."""
+    """`start` is called when somebody begins to iterate, or runs it unwatched. Whatever ends the turn early is raised
+    from there, after the last event. Leaving the iteration stops the turn."""
 
     def __init__(self, conversation: Conversation, start: Callable[[], Awaitable[TurnOutcome]]) -> None:
         self.conversation = conversation
@@ -37,6 +37,19 @@ class Running:
             self.outcome = await task
         finally:
             subscription.close()
-            if not task.done():
-                self.conversation.stop()
-                await asyncio.wait([task])
+            await self._stopped(task)
+
+    async def unwatched(self) -> TurnOutcome:
+        """The whole turn, for whom only its outcome counts: no event is made for nobody. Cancelling it stops the
+        turn."""
+        task = asyncio.ensure_future(self._start())
+        try:
+            self.outcome = await asyncio.shield(task)
+        finally:
+            await self._stopped(task)
+        return self.outcome
+
+    async def _stopped(self, task: asyncio.Future[TurnOutcome]) -> None:
+        if not task.done():
+            self.conversation.stop()
+            await asyncio.wait([task])

@@ -64,6 +64,10 @@ class Broadcast:
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
 
+    @property
+    def watched(self) -> bool:
+        return bool(self._subscriptions)
+
     def subscribe(self) -> Subscription:
         subscription = Subscription(self)
         self._subscriptions.append(subscription)

@@ -66,8 +66,9 @@ class Recorder:
         prepared = [self._without_payload(*one, blobs) for one in self._masked(facts)]
         bodies = [body for _, body in prepared]
         seqs = await self._journal.append(self._lease, [(at, fact) for fact, _ in prepared], blobs, bodies)
-        for seq, (fact, body) in zip(seqs, prepared, strict=True):
-            self._broadcast.emit(Recorded(conversation_id=conversation_id, seq=seq, at=at, fact=fact, body=body))
+        if self._broadcast.watched:
+            for seq, (fact, body) in zip(seqs, prepared, strict=True):
+                self._broadcast.emit(Recorded(conversation_id=conversation_id, seq=seq, at=at, fact=fact, body=body))
         return seqs
 
     def _masked(self, facts: Sequence[Fact]) -> list[_Encoded]:
