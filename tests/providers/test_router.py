@@ -17,10 +17,14 @@ from turnwright.schema.routes import NoRoute, Route, Tried
 from turnwright.schema.settings import Alerts, Breaker
 from turnwright.schema.verdicts import Verdict
 
+PROMPT = Prompt(lineage="c", system=(), messages=[])
+
 
 class NoAttempts:
-    def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
-        raise AssertionError("the router only chooses here")
+    """Nothing is asked: what became of an attempt, the test says."""
+
+    async def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
+        yield ()
 
 
 class World:
@@ -55,10 +59,18 @@ class World:
             went.append(route.name + ("" if route.stream else "-whole"))
             if verdict is None:
                 break
+            router.attempt(route, PROMPT)
             one = failed(verdict, route)
             router.judged(one)
             tried = [*tried, one] if one.retryable else []
         return went
+
+
+def went(router: Router) -> str:
+    route = router.route(())
+    assert isinstance(route, Route)
+    router.attempt(route, PROMPT)
+    return route.name
 
 
 def failed(verdict: Verdict, route: Route) -> Tried:
@@ -112,9 +124,20 @@ def test_an_open_circuit_gets_no_request_until_one_trial() -> None:
     assert world.step("complete", router=world.another()) == ["b", "b"]
     world.now_s += 901
     first, second = world.another(), world.another()
-    assert [route.name for route in (first.route(()), second.route(())) if isinstance(route, Route)] == ["a", "b"]
+    assert went(first) == "a"
+    assert went(second) == "b"
     first.judged(failed("complete", Route(name="a", model="a")))
     assert world.step("complete", router=world.another()) == ["a", "a"]
+
+
+def test_whoever_only_asks_where_to_go_uses_up_no_trial() -> None:
+    world = World("a")
+    for _ in range(3):
+        world.router.judged(failed("transport", Route(name="a", model="a")))
+    world.now_s += 901
+    later = world.another()
+    assert isinstance(later.route(()), Route), "as a price is looked up before a turn"
+    assert world.step("complete", router=later) == ["a", "a"]
 
 
 def test_a_host_whose_streams_alone_fail_is_asked_for_whole_documents() -> None:
@@ -129,7 +152,7 @@ def test_a_failed_trial_opens_the_circuit_again() -> None:
     world.step("stall", "stall", "stall", "complete")
     world.now_s += 901
     trial = world.another()
-    assert isinstance(trial.route(()), Route)
+    assert went(trial) == "a"
     trial.judged(failed("stall", Route(name="a", model="a")))
     assert world.step("complete", router=world.another()) == ["b", "b"]
 

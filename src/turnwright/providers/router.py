@@ -88,6 +88,8 @@ class Router:
         self._streams = dict(streams or {})
         self._complete = complete
         self._current = self._routes[0].name
+        self._trial: Way | None = None
+        """The last choice, where it would be a trial: asking where to go is not going there."""
         self._on_trial: set[str] = set()
 
     def prefer(self, route: str) -> None:
@@ -96,6 +98,7 @@ class Router:
 
     def route(self, tried: Sequence[Tried], *, tools: bool = True) -> Route | NoRoute:
         """The current route until it has had its tries; then the next in order that is healthy. Sticky."""
+        self._trial = None
         closed: list[str] = []
         for route in self._in_order():
             here = [one for one in tried if one.route == route.name]
@@ -123,8 +126,7 @@ class Router:
             # Only its streams fail: it is asked for whole documents until its streams have had their rest.
             return msgspec.structs.replace(chosen, stream=False)
         if circuit == "trial":
-            self._health.put(way, trial_begun(self._health.of(way), self._wall_s()))
-            self._on_trial.add(route.name)
+            self._trial = way
         return chosen
 
     def judged(self, tried: Tried) -> Sequence[str]:
@@ -142,6 +144,10 @@ class Router:
         return messages
 
     def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
+        trial, self._trial = self._trial, None
+        if trial is not None and trial.route == route.name:
+            self._health.put(trial, trial_begun(self._health.of(trial), self._wall_s()))
+            self._on_trial.add(route.name)
         return self._attempts.attempt(route, prompt)
 
     def _in_order(self) -> list[Route]:
