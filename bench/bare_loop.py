@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from turnwright.wire.connection import Connection
+from turnwright.app.clock import SystemClock
+from turnwright.schema.settings import Timers
+from turnwright.wire.exchange import Exchange
 from turnwright.wire.http import HttpClient, Request
-from turnwright.wire.url import parse_url
 
 Tool = Callable[..., Awaitable[str]]
 Heard = Callable[[str], object]
@@ -54,6 +55,7 @@ class Reply(msgspec.Struct):
 
 _decode = msgspec.json.Decoder(_Event).decode
 _encode = msgspec.json.Encoder().encode
+_CLOCK, _TIMERS = SystemClock(), Timers()
 
 
 class BareAgent:
@@ -63,7 +65,6 @@ class BareAgent:
         self, client: HttpClient, url: str, head: Mapping[str, Any], system: str, tools: Mapping[str, Tool]
     ) -> None:
         self._client = client
-        self._url = parse_url(url)
         self._request = Request(
             method="POST",
             url=url,
@@ -113,26 +114,14 @@ class BareAgent:
         return [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
 
     async def _post(self, body: bytes, heard: Heard) -> Reply:
-        loop = asyncio.get_running_loop()
-        client, origin = self._client, self._url.origin
-        connection = client.kept(origin) or await client.dial(origin, loop.time)
-        assert isinstance(connection, Connection), connection
         request = msgspec.structs.replace(self._request, body=body)
-        connection.begin(client.request_bytes(request, self._url), loop.time)
+        exchange = Exchange(self._client, request, asked="sse", clock=_CLOCK, timers=_TIMERS)
         reply = Reply([], [], [], [])
-        rest = b""
-        while True:
-            if data := connection.take():
-                *events, rest = (rest + data).split(b"\n\n")
-                for event in events:
-                    if event != b"data: [DONE]":
-                        _add(reply, _decode(event[6:]), heard)
-            elif connection.done or connection.fault:
-                break
-            else:
-                await connection.wait()
-        assert connection.fault is None and connection.head is not None and connection.head.status == 200
-        client.keep(connection, origin)
+        while (frames := await exchange.read()) is not None:
+            for frame in frames:
+                if frame.data != b"[DONE]":
+                    _add(reply, _decode(frame.data), heard)
+        assert exchange.ended is not None and exchange.ended.how == "eof", exchange.ended
         return reply
 
 

@@ -66,7 +66,7 @@ def steps(bench: Bench) -> Iterator[Row]:
 
 def growth(bench: Bench) -> Iterator[Row]:
     count = bench.count(1000, 250)
-    ours, bare = bench.best("flatness", "step", count)
+    ours, bare = bench.best("steps", "least", count)
     for who, found, most in (("ours", ours, 1.2), ("bare loop", bare, None)):
         yield Row(
             measure=f"CPU of step {count}, {who}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,8 +18,18 @@ MODEL = "bench"
 MAX_STEPS = 5_000
 
 
+on_call: list[Callable[[], object]] = []
+"""Called at each call of a tool that does nothing: so steps are counted where no event is watched."""
+
+
+def _called() -> None:
+    for callback in on_call:
+        callback()
+
+
 async def noop() -> str:
     """Does nothing."""
+    _called()
     return "ok"
 
 
@@ -34,6 +44,7 @@ async def look(path: str, line: int = 1) -> str:
         path: Any text.
         line: Any number.
     """
+    _called()
     return PAGE
 
 

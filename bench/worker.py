@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any, TypeAlias
 
 import msgspec
@@ -48,19 +48,14 @@ class Laps:
         self.wall_s.append(time.perf_counter())
 
     def figures(self, skipped: int = FIRST_STEPS) -> Figures:
-        """The mean of all steps but the first."""
-        return {"cpu_ms": _mean_ms(self.cpu_s[skipped:]), "wall_ms": _mean_ms(self.wall_s[skipped:])}
-
-    def flatness(self) -> Figures:
-        """Medians of the steps around step 10, and of the last."""
-        width = min(50, len(self.cpu_s) // 4)
-        cpu, wall = _gaps_ms(self.cpu_s), _gaps_ms(self.wall_s)
-        early = slice(FIRST_STEPS, FIRST_STEPS + width)
+        """Means of all steps but the first, and the CPU medians of the steps around step 10 and of the last."""
+        cpu, wall = _gaps_ms(self.cpu_s[skipped:]), _gaps_ms(self.wall_s[skipped:])
+        width = max(1, min(50, len(cpu) // 4))
         return {
-            "early_ms": median(cpu[early]),
+            "cpu_ms": fmean(cpu),
+            "wall_ms": fmean(wall),
+            "early_ms": median(cpu[:width]),
             "late_ms": median(cpu[-width:]),
-            "early_wall_ms": median(wall[early]),
-            "late_wall_ms": median(wall[-width:]),
         }
 
 
@@ -68,12 +63,24 @@ def _gaps_ms(times_s: list[float]) -> list[float]:
     return [(after - before) * 1000 for before, after in pairwise(times_s)]
 
 
-def _mean_ms(times_s: list[float]) -> float:
-    return (times_s[-1] - times_s[0]) / (len(times_s) - 1) * 1000
+async def our_steps(run: Run) -> Figures:
+    laps = Laps()
+    ours.on_call.append(laps.mark)
+    async with ours.agent(run.base_url, run.home) as agent:
+        await agent.run(TASK)
+    return laps.figures()
 
 
-async def our_laps(run: Run, *, real_tools: bool = False, config: str = "", turns: int = 1) -> Laps:
-    """Of the last turn."""
+async def bare_steps(run: Run) -> Figures:
+    laps = Laps()
+    ours.on_call.append(laps.mark)
+    async with bare.agent(run.base_url, run.home) as agent:
+        await agent.run(TASK)
+    return laps.figures()
+
+
+async def our_watched(run: Run, *, real_tools: bool = False, config: str = "", turns: int = 1) -> Laps:
+    """By the events of the last turn."""
     async with ours.agent(run.base_url, run.home, real_tools=real_tools, config=config) as agent:
         for _ in range(turns):
             laps = Laps()
@@ -83,7 +90,7 @@ async def our_laps(run: Run, *, real_tools: bool = False, config: str = "", turn
     return laps
 
 
-async def bare_laps(run: Run, *, real_tools: bool = False, turns: int = 1) -> Laps:
+async def bare_watched(run: Run, *, real_tools: bool = False, turns: int = 1) -> Laps:
     async with bare.agent(run.base_url, run.home, real_tools=real_tools) as agent:
         for _ in range(turns):
             laps = Laps()
@@ -91,37 +98,21 @@ async def bare_laps(run: Run, *, real_tools: bool = False, turns: int = 1) -> La
     return laps
 
 
-async def our_steps(run: Run) -> Figures:
-    return (await our_laps(run)).figures()
-
-
-async def bare_steps(run: Run) -> Figures:
-    return (await bare_laps(run)).figures()
-
-
 async def our_bash(run: Run) -> Figures:
-    return (await our_laps(run, real_tools=True)).figures()
+    return (await our_watched(run, real_tools=True)).figures()
 
 
 async def bare_bash(run: Run) -> Figures:
-    return (await bare_laps(run, real_tools=True)).figures()
-
-
-async def our_flatness(run: Run) -> Figures:
-    return (await our_laps(run)).flatness()
-
-
-async def bare_flatness(run: Run) -> Figures:
-    return (await bare_laps(run)).flatness()
+    return (await bare_watched(run, real_tools=True)).figures()
 
 
 async def our_naps(run: Run) -> Figures:
     side_by_side = "loop: {dispatch: {max_concurrent: 8}}\n"
-    return (await our_laps(run, config=side_by_side, turns=2)).figures(skipped=0)
+    return (await our_watched(run, config=side_by_side, turns=2)).figures(skipped=0)
 
 
 async def bare_naps(run: Run) -> Figures:
-    return (await bare_laps(run, turns=2)).figures(skipped=0)
+    return (await bare_watched(run, turns=2)).figures(skipped=0)
 
 
 async def our_stream(run: Run) -> Figures:
@@ -250,18 +241,23 @@ async def our_crowd(run: Run) -> Figures:
         return {"mib": (resident_mib() - before) / run.count}
 
 
-MEASURES: Mapping[str, Callable[[Run], Coroutine[Any, Any, Figures]]] = {
-    f"{measure.__name__.replace('_', ' ')}": measure
-    for measure in (
-        our_steps, bare_steps, our_bash, bare_bash, our_flatness, bare_flatness, our_naps, bare_naps, our_stream,
-        bare_stream, our_first, bare_first, our_fleet, bare_fleet, our_idle, our_peak, our_crowd,
-    )
-}  # fmt: skip
+Measure: TypeAlias = Callable[[Run], Coroutine[Any, Any, Figures]]
+MEASURES: Mapping[str, Mapping[str, Measure]] = {
+    "steps": {"our": our_steps, "bare": bare_steps},
+    "bash": {"our": our_bash, "bare": bare_bash},
+    "naps": {"our": our_naps, "bare": bare_naps},
+    "stream": {"our": our_stream, "bare": bare_stream},
+    "first": {"our": our_first, "bare": bare_first},
+    "fleet": {"our": our_fleet, "bare": bare_fleet},
+    "idle": {"our": our_idle},
+    "peak": {"our": our_peak},
+    "crowd": {"our": our_crowd},
+}
 
 
 def main(who: str, measure: str, base_url: str, count: str) -> None:
     with tempfile.TemporaryDirectory(prefix="turnwright-bench-") as folder:
-        figures = asyncio.run(MEASURES[f"{who} {measure}"](Run(base_url, int(count), Path(folder))))
+        figures = asyncio.run(MEASURES[measure][who](Run(base_url, int(count), Path(folder))))
     print(msgspec.json.encode(figures).decode())
 
 
