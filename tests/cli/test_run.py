@@ -163,7 +163,9 @@ def test_config_explain(place: Place, capsys: pytest.CaptureFixture[str]) -> Non
 def test_doctor(place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "gsk_0123456789abcdef")
     place.home.mkdir()
-    (place.home / "config.yaml").write_text("providers: {mine: {base_url: 'http://h', api_key_env: MINE}, own: {base_url: 'http://h'}}\n")
+    (place.home / "config.yaml").write_text(
+        "providers: {mine: {base_url: 'http://h', api_key_env: MINE}, own: {base_url: 'http://h'}}\n"
+    )
     assert main(["doctor", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert {name: row["status"] for name, row in rows.items()}.items() >= {

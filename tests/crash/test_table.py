@@ -15,8 +15,8 @@ from table import complaints, rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans and notices of files are watched as on Linux")
 
-QUICK_CALLS = 22
-QUICK_MOMENTS = 16
+QUICK_CALLS = 18
+QUICK_MOMENTS = 12
 SLOW_S = 80.0
 """For each of the two slow tests; whole trials are added at the end."""
 RESUME_LIMIT_S = 15.0

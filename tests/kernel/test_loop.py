@@ -15,7 +15,7 @@ from turnwright.kernel.ports import Block, Continue, ForceAnswer, Halt, Judgemen
 from turnwright.providers.script import Call, Expect, HttpError, Reported, Stalled, Step, Tokens, Truncated, WrongBody
 from turnwright.providers.scripted import ScriptedModel, ScriptMismatch
 from turnwright.schema.errors import ConfigError, JournalUnwritable
-from turnwright.schema.facts import AttemptEnded, Fact, ModelReplied, Timing, ToolEnded, TurnEnded
+from turnwright.schema.facts import AttemptEnded, Fact, ModelReplied, Timing, ToolEnded, TurnEnded, TurnStarted
 from turnwright.schema.limits import Limits, Retry
 from turnwright.schema.live import Heartbeat, RetryWait, TurnSealed
 from turnwright.schema.messages import (
@@ -441,10 +441,16 @@ async def test_what_a_guard_says_is_recorded_and_obeyed(guard: Says, tripped: li
         assert driven.model.prompts[-1].tools == ()
 
 
-async def test_a_guard_that_raises_never_fails_open() -> None:
+@pytest.mark.parametrize("at", [TurnStarted, ModelReplied, TurnEnded])
+async def test_a_guard_that_raises_never_fails_open(at: type[Fact]) -> None:
+    """Nor does it keep the turn from its end, though it goes on raising."""
+    broken = False
+
     class Broken:
         def judge(self, fact: Fact) -> Sequence[Judgement]:
-            if isinstance(fact, ModelReplied):
+            nonlocal broken
+            broken = broken or isinstance(fact, at)
+            if broken:
                 raise ZeroDivisionError("in a guard")
             return ()
 

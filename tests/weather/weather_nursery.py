@@ -77,6 +77,7 @@ def _live(asked: dict[str, Any]) -> None:
         import traceback
 
         os.write(2, traceback.format_exc().encode())
+        raise
     finally:
         os.write(report, json.dumps({"number": asked["number"], "code": code}).encode() + b"\n")
         os._exit(code)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from weather_runs import Line, Place, Ran, cli, nursery, run_words
+from weather_runs import Place, Ran, cli, nursery, run_words
 
 from turnwright.testing.exchange import Hang, Pulse
 from turnwright.testing.fault_table.case import FaultCase
@@ -35,8 +35,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     broken: tuple[str, ...]
 
     @property
-    def first(self) -> Line | None:
-        return next(iter(self.ran.facts("attempt.ended")), None)
+    def is_wrongly_complete(self) -> bool:
+        """An attempt that was not, called whole."""
+        first = next(iter(self.ran.facts("attempt.ended")), {"verdict": ""})
+        whole = ("complete", "tool_calls")
+        return first["verdict"] in whole and self.case.expected.verdict not in whole
 
 
 def is_quiet(case: FaultCase) -> bool:
@@ -135,3 +138,18 @@ def _differences(case: FaultCase, ran: Ran, requests: int) -> list[str]:
 def spread(cases: Sequence[FaultCase], count: int) -> list[FaultCase]:
     """So many of them, evenly over the whole table, so that every dialect and family is among them."""
     return [cases[index * len(cases) // count] for index in range(count)]
+
+
+def rows(done: Sequence[Row]) -> list[str]:
+    """By dialect, and what did not hold."""
+    lines = [f"{'dialect':<20}{'cases':>7}{'held':>7}{'hung':>6}{'wrong complete':>16}{'requests':>10}{'longest':>10}"]
+    dialects = sorted({row.case.dialect for row in done})
+    lines += [_sum(dialect, [row for row in done if row.case.dialect == dialect]) for dialect in dialects]
+    return [*lines, _sum("all", done), *(line for row in done for line in row.broken)]
+
+
+def _sum(name: str, done: Sequence[Row]) -> str:
+    held, hung = sum(not row.broken for row in done), sum(row.ran.code is None for row in done)
+    wrong = sum(row.is_wrongly_complete for row in done)
+    requests, longest_s = sum(row.requests for row in done), max(row.ran.took_s for row in done)
+    return f"{name:<20}{len(done):>7}{held:>7}{hung:>6}{wrong:>16}{requests:>10}{longest_s:>8.1f} s"

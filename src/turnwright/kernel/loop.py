@@ -64,8 +64,8 @@ class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):
 async def run_turn(turn: Turn, ports: Ports, record: Record) -> TurnOutcome:
     """Answer one input: sample, act, repeat, until there is a stated reason to stop."""
     running = _RunningTurn(turn, ports, record)
-    await running.open()
     try:
+        await running.open()
         with running.bounds:
             end = await running.take_steps()
     except Stopped as stopped:

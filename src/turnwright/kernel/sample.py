@@ -115,12 +115,8 @@ class Sampler:
             if isinstance(reservation, End):
                 return reservation
             self._note_switch(step, route, tried)
-            attempt = await self._attempt(len(tried) + 1, step, route, prompt, dispatcher)
-            cost_usd = self._settle(attempt, reservation)
-            judged = _tried(attempt, tools)
-            self._scribe.note(_ended(attempt, step, cost_usd))
-            for alert in self._ports.model.judged(judged):
-                self._scribe.note(Note(turn_id=step.turn_id, step_id=step.step_id, code="alert", text=alert))
+            attempt = await self._attempt(len(tried) + 1, step, route, prompt, dispatcher, reservation)
+            judged = self._report(attempt, step, reservation, tools)
             if attempt.verdict in GOOD_VERDICTS and attempt.verdict != "empty":
                 message = attempt.reply.message
                 self._scribe.note(
@@ -196,7 +192,15 @@ class Sampler:
         )
         await self._ports.clock.sleep(delay_s)
 
-    async def _attempt(self, number: int, step: Step, route: Route, prompt: Prompt, dispatcher: Dispatcher) -> _Attempt:
+    async def _attempt(
+        self,
+        number: int,
+        step: Step,
+        route: Route,
+        prompt: Prompt,
+        dispatcher: Dispatcher,
+        reservation: Reservation,
+    ) -> _Attempt:
         await self._scribe.record(
             AttemptStarted(
                 turn_id=step.turn_id,
@@ -219,6 +223,14 @@ class Sampler:
             turn_id=step.turn_id,
             step_id=step.step_id,
         )
+
+        def over(closed: Closed, cancelled: bool = False) -> _Attempt:
+            reply = assembly.reply()
+            verdict = "cancelled" if cancelled else verdict_of(reply, closed)
+            return _Attempt(
+                number=number, route=route, reply=reply, closed=closed, verdict=verdict, timing=watch.timing()
+            )
+
         closed: Closed | None = None
         try:
             async with aclosing(self._ports.model.attempt(route, prompt)) as stream:
@@ -232,35 +244,27 @@ class Sampler:
                     if parts and isinstance(parts[-1], Closed):
                         closed = parts[-1]
         except asyncio.CancelledError:
-            reply = assembly.reply()
-            hung_up = Closed(how="transport", detail="we hung up")
-            self._scribe.note(
-                _ended(
-                    _Attempt(
-                        number=number,
-                        route=route,
-                        reply=reply,
-                        closed=hung_up,
-                        verdict="cancelled",
-                        timing=watch.timing(),
-                    ),
-                    step,
-                    cost_of(route.price, reply.usage),
-                )
-            )
+            hung_up = over(Closed(how="transport", detail="we hung up"), cancelled=True)
+            self._report(hung_up, step, reservation, bool(prompt.tools))
             raise
         finally:
             self._bounds.model_answered()
         assert closed is not None, "a model's stream must end with Closed"
-        reply = assembly.reply()
-        return _Attempt(
-            number=number,
-            route=route,
-            reply=reply,
-            closed=closed,
-            verdict=verdict_of(reply, closed),
-            timing=watch.timing(),
-        )
+        return over(closed)
+
+    def _report(self, attempt: _Attempt, step: Step, reservation: Reservation, tools: bool) -> Tried:
+        """Settled, on record, and known to whoever keeps the routes' health: also where we hung up, or a trial would
+        never be over."""
+        usage, cost_usd = attempt.reply.usage, attempt.reply.cost_usd
+        if cost_usd is None:
+            cost_usd = cost_of(attempt.route.price, usage)
+        tokens = None if usage is None else (usage.input or 0) + (usage.output or 0)
+        reservation.settle(tokens, cost_usd)
+        self._scribe.note(_ended(attempt, step, cost_usd))
+        judged = _tried(attempt, tools)
+        for alert in self._ports.model.judged(judged):
+            self._scribe.note(Note(turn_id=step.turn_id, step_id=step.step_id, code="alert", text=alert))
+        return judged
 
     def _note_switch(self, step: Step, route: Route, tried: Sequence[Tried]) -> None:
         before, self.route = self.route, route.name
@@ -282,15 +286,6 @@ class Sampler:
                 return End(reservation, "what is left of the budget does not cover another call")
             case _:
                 return reservation
-
-    def _settle(self, attempt: _Attempt, reservation: Reservation) -> float | None:
-        usage = attempt.reply.usage
-        cost_usd = attempt.reply.cost_usd
-        if cost_usd is None:
-            cost_usd = cost_of(attempt.route.price, usage)
-        tokens = None if usage is None else (usage.input or 0) + (usage.output or 0)
-        reservation.settle(tokens, cost_usd)
-        return cost_usd
 
 
 class _Stopwatch:

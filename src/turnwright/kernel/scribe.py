@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from turnwright.kernel.history import History
 from turnwright.kernel.limits import Tally
 from turnwright.kernel.ports import Block, Continue, ForceAnswer, Guards, Halt, Judgement, Record, Warn
@@ -20,13 +22,22 @@ class Scribe:
         self._guards = guards
         self._waiting: list[Fact] = []
         self._judgements: list[Judgement] = []
+        self._guards_broke = False
 
     def note(self, fact: Fact) -> None:
         self._waiting.append(fact)
         self.history.apply(fact)
         self.tally.apply(fact)
-        if not isinstance(fact, GuardTripped) and (judged := self._guards.judge(fact)):
+        if not isinstance(fact, GuardTripped) and not self._guards_broke and (judged := self._judged(fact)):
             self._judgements += [one for one in judged if not isinstance(one, Continue)]
+
+    def _judged(self, fact: Fact) -> Sequence[Judgement]:
+        """A guard that raises ends the turn; it is not asked again, or it would raise over the turn's end too."""
+        try:
+            return self._guards.judge(fact)
+        except BaseException:
+            self._guards_broke = True
+            raise
 
     async def record(self, *facts: Fact) -> None:
         """Make everything noted so far, and these, durable. Only then may the act that they announce begin."""

@@ -88,7 +88,7 @@ class Conversation:
         self._lease = lease
         self._inbox = Inbox()
         self._broadcast = Broadcast()
-        self._cancel: Cancellation | None = None
+        self._cancel = Cancellation()
         self._record = Recorder(
             session.journal, lease, session.clock, session.masker, self._broadcast, session.captures
         )
@@ -121,14 +121,15 @@ class Conversation:
 
     async def say(self, text: str, images: Sequence[Image] = ()) -> TurnOutcome:
         """One turn. Letters that were left over come first. A turn that a crash cut off is closed before it."""
+        check_route(self._session)
+        task = self._heard(text)
+        if not task.strip() and not self._inbox.waiting:
+            raise InputError("There is nothing to do: the task is empty.", remedy="Give a task in words.")
         await self._bury_unfinished()
         letters = self._inbox.take_all()
-        said = "\n\n".join([*(letter.text for letter in letters), *([text] if text else [])])
-        if not said.strip():
-            raise InputError("There is nothing to do: the task is empty.", remedy="Give a task in words.")
         return await self._run(
             self._turn(
-                text=self._session.masker(said),
+                text="\n\n".join([*(letter.text for letter in letters), *([task] if task else [])]),
                 images=tuple(images),
                 inbox_ids=tuple(letter.inbox_id for letter in letters),
             )
@@ -138,6 +139,7 @@ class Conversation:
         """Finish the turn that a crash cut off from its last durable step; or, where the last one ended early, take
         up its work in a new turn. After one that ended well there is nothing to carry on but what the user has said
         since."""
+        check_route(self._session)
         if self.unfinished is not None:
             left = self.unfinished
             self.unfinished = None
@@ -162,13 +164,13 @@ class Conversation:
     async def steer(self, text: str) -> str:
         """Say something to the running turn; delivered after its current tools. Returns the letter's id."""
         inbox_id = self._session.ids.new("inbox")
-        await self._inbox.admit(self._record, inbox_id, self._session.masker(text), "steer")
+        await self._inbox.admit(self._record, inbox_id, self._heard(text), "steer")
         return inbox_id
 
     async def queue(self, text: str) -> str:
         """Say something that opens the next turn."""
         inbox_id = self._session.ids.new("inbox")
-        await self._inbox.admit(self._record, inbox_id, self._session.masker(text), "queue")
+        await self._inbox.admit(self._record, inbox_id, self._heard(text), "queue")
         return inbox_id
 
     async def withdraw(self, inbox_id: str) -> None:
@@ -178,9 +180,8 @@ class Conversation:
         self._inbox.apply(withdrawn)
 
     def stop(self) -> None:
-        """Ask the running turn to stop; it returns within a second."""
-        if self._cancel is not None:
-            self._cancel.request()
+        """Ask the running turn, or the one about to begin, to stop; it returns within a second."""
+        self._cancel.request()
 
     async def note(self, note: Note) -> None:
         await self._write(note)
@@ -188,6 +189,17 @@ class Conversation:
     async def close(self) -> None:
         self._broadcast.end()
         await self._lease.release()
+
+    def _heard(self, text: str) -> str:
+        """What the user says, as it may be kept and sent on."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as bad:
+            raise InputError(
+                f"The text cannot be written as UTF-8: character {bad.start + 1} is a stray byte or half a character.",
+                remedy="Give it in UTF-8.",
+            ) from bad
+        return self._session.masker(text)
 
     def _turn(
         self,
@@ -219,9 +231,7 @@ class Conversation:
         )
 
     async def _run(self, turn: Turn) -> TurnOutcome:
-        check_route(self._session)
         begun = turn.begun or Tally()
-        self._cancel = Cancellation()
         ports = Ports(
             model=self._session.model,
             tools=self._session.tools,
@@ -239,7 +249,7 @@ class Conversation:
         try:
             outcome = await run_turn(turn, ports, self._record)
         finally:
-            self._cancel = None
+            self._cancel = Cancellation()
         self.last_reason, self._route = outcome.reason, outcome.route
         return outcome
 

@@ -9,7 +9,9 @@ import msgspec
 LINES_MAX = 2_000
 BYTES_MAX = 50 * 1024
 
-_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
+_SURROGATE = r"[\ud800-\udfff]"
+"""Bytes of a file's name that are no UTF-8, or half a pair: neither a journal nor a provider takes them."""
 # Possessive and bounded by the next escape, so a flood of unfinished sequences costs linear time. Compiled on use.
 _SEQUENCE = (
     r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[\]PX^_][^\x07\x1b]*+(?:\x07|\x1b\\)|[ -/]++[0-~]|[0-Z\\^-~])"
@@ -30,12 +32,16 @@ def plain(text: str) -> str:
     """Escape sequences go, other controls become their pictures (␛, ␇), line ends become newlines."""
     if not _has_controls(text):
         return text
-    return re.sub(_SEQUENCE, "", text.replace("\r\n", "\n")).replace("\r", "\n").translate(_PICTURES)
+    return _pictured(re.sub(_SEQUENCE, "", text.replace("\r\n", "\n")).replace("\r", "\n"))
 
 
 def visible(text: str) -> str:
     """Every control but tab and newline as its picture: for files, where nothing may vanish unseen."""
-    return text.translate(_PICTURES) if _has_controls(text) else text
+    return _pictured(text) if _has_controls(text) else text
+
+
+def _pictured(text: str) -> str:
+    return re.sub(_SURROGATE, "\ufffd", text.translate(_PICTURES))
 
 
 def _has_controls(text: str) -> bool:

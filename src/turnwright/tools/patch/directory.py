@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,8 +141,11 @@ class Workshop:
                 f"{switch.path} has {now.st_nlink} hard links; patching would part it from its other names.",
                 remedy="Nothing was changed.",
             )
-        if not stat.S_IMODE(now.st_mode) & 0o222:
-            raise InputError(f"{switch.path} is read-only. Nothing was changed.")
+        # Asked of the kernel, as the tools do: root may write what its mode forbids to others.
+        if not os.access(switch.name, os.W_OK, dir_fd=switch.folder_fd):
+            raise InputError(
+                f"{switch.path} is read-only. Nothing was changed.", remedy="Change its permissions first."
+            )
 
     def _switch(self, switch: Switch) -> None:
         fd, name = switch.folder_fd, switch.name
