@@ -8,7 +8,7 @@ from turnwright.kernel.loop import Turn, run_turn
 from turnwright.providers.script import Call, Step, Tokens
 from turnwright.providers.scripted import ScriptedModel
 from turnwright.schema.facts import Fact, KnownFact, Note, TurnEnded, Unknown, decode_body, encode_body
-from turnwright.schema.parts import Usage
+from turnwright.schema.parts import Usage, add_usage
 from turnwright.testing.clock import FakeClock
 from turnwright.testing.ports import FunctionTools, MemoryRecord, ports_for
 from turnwright.views.fold import folded
@@ -18,7 +18,6 @@ from turnwright.views.metrics import (
     MetricsState,
     StepMetrics,
     ToolMetrics,
-    add_usage,
     current_step,
     current_turn,
     fold_metrics,

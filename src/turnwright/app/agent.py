@@ -13,7 +13,6 @@ from typing import Any, Self
 import msgspec
 
 from turnwright.app.engine import Engine, nobody_answers, open_engine
-from turnwright.app.models import ENDPOINT
 from turnwright.app.running import Running
 from turnwright.app.turns import first_turn, next_turn, opening
 from turnwright.config.load import Flag, Loaded, load
@@ -23,6 +22,7 @@ from turnwright.schema.errors import UsageError
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.limits import Limits, check_limits
 from turnwright.schema.parts import Usage
+from turnwright.schema.settings import ENDPOINT
 from turnwright.schema.verdicts import StopReason
 from turnwright.session.broadcast import Event
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from turnwright.app.models import ENDPOINT
 from turnwright.app.reading import facts_of, holder_of, named_conversation, open_for_reading
 from turnwright.config.load import Loaded
 from turnwright.journal.records import Holder
 from turnwright.schema.facts import ConversationOpened, Recorded, TurnEnded
 from turnwright.schema.ids import ConversationId
-from turnwright.schema.settings import Provider
+from turnwright.schema.settings import ENDPOINT, Provider
 
 
 class Continued(msgspec.Struct, frozen=True, kw_only=True):

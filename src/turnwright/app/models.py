@@ -18,7 +18,7 @@ from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.masking import Masker
 from turnwright.schema.routes import Route
-from turnwright.schema.settings import Provider, Settings, TextDialect
+from turnwright.schema.settings import ENDPOINT, Provider, Settings, TextDialect
 from turnwright.session.ports import Captures, NoCaptures
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 DEMO = "demo"
 """The model of `turnwright demo`, so that its conversation can be carried on."""
 SCRIPTED = "scripted/"
-ENDPOINT = "endpoint"
-"""The provider that `--base-url` (or `Agent(base_url=...)`) makes for one run."""
 AGENT = f"turnwright/{__version__}"
 HEALTH_FILE = "health.json"
 PROFILES_FILE = "route_profiles.json"

@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from turnwright import __version__
-from turnwright.app.models import ENDPOINT
 from turnwright.app.running import Running
 from turnwright.kernel.loop import TurnOutcome
 from turnwright.schema.facts import ConversationOpened
 from turnwright.schema.ids import ConversationId
-from turnwright.schema.settings import Provider, Settings
+from turnwright.schema.settings import ENDPOINT, Provider, Settings
 from turnwright.session.conversation import Conversation, Session
 
 

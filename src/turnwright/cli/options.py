@@ -8,9 +8,7 @@ from pathlib import Path
 from turnwright.cli.output import OUTPUTS
 from turnwright.config.load import Flag, Loaded, load
 from turnwright.schema.errors import UsageError
-
-ENDPOINT = "endpoint"
-"""The provider that `--base-url` makes for one run."""
+from turnwright.schema.settings import ENDPOINT
 
 
 def add_config_options(parser: argparse.ArgumentParser) -> None:

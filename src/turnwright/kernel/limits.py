@@ -17,7 +17,7 @@ from turnwright.schema.facts import (
     Unknown,
 )
 from turnwright.schema.limits import Limits
-from turnwright.schema.parts import Usage
+from turnwright.schema.parts import Usage, add_usage
 from turnwright.schema.verdicts import GOOD_VERDICTS, StopReason
 
 WRAP_UP_SHARE = 0.95
@@ -92,20 +92,6 @@ class Tally(msgspec.Struct, kw_only=True):
         self.unmetered = self.unmetered or usage.input is None or usage.output is None
         self.cost_usd = None if self.cost_usd is None or fact.cost_usd is None else self.cost_usd + fact.cost_usd
         self.context_size = None if usage.input is None or usage.output is None else usage.input + usage.output
-
-
-def add_usage(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        input=_add(one.input, other.input),
-        output=_add(one.output, other.output),
-        cache_read=_add(one.cache_read, other.cache_read),
-        cache_write=_add(one.cache_write, other.cache_write),
-        reasoning=_add(one.reasoning, other.reasoning),
-    )
-
-
-def _add(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
 
 
 def stage_of(tally: Tally, limits: Limits, elapsed_s: float) -> Stage:

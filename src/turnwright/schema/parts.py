@@ -22,6 +22,21 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning: int | None = None
 
 
+def add_usage(one: Usage, other: Usage) -> Usage:
+    """Absent differs from 0: what neither side says stays unsaid."""
+    return Usage(
+        input=_add(one.input, other.input),
+        output=_add(one.output, other.output),
+        cache_read=_add(one.cache_read, other.cache_read),
+        cache_write=_add(one.cache_write, other.cache_write),
+        reasoning=_add(one.reasoning, other.reasoning),
+    )
+
+
+def _add(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other
+
+
 class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="part", tag="start"):
     model: str = ""
     response_id: str = ""

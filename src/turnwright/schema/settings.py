@@ -22,6 +22,9 @@ ToolDialect: TypeAlias = Literal[
     "native", "xml-json", "bash-block", "search-replace", "unified-diff", "apply-patch", "pythonic"
 ]
 
+ENDPOINT = "endpoint"
+"""The provider that `--base-url` (or `Agent(base_url=...)`) makes for one run."""
+
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A group of settings."""

@@ -19,7 +19,7 @@ from turnwright.schema.facts import (
     TurnEnded,
     TurnStarted,
 )
-from turnwright.schema.parts import Usage
+from turnwright.schema.parts import Usage, add_usage
 from turnwright.schema.verdicts import GOOD_VERDICTS, StopReason, Verdict
 from turnwright.views.elapsed import Elapsed, fold_elapsed
 from turnwright.views.fold import Log
@@ -148,21 +148,6 @@ def current_step(state: MetricsState) -> StepMetrics | None:
 
 def encode_metrics(whole: Metrics) -> bytes:
     return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
-
-
-def add_usage(one: Usage, other: Usage) -> Usage:
-    """Absent differs from 0: what neither side says stays unsaid."""
-    return Usage(
-        input=_add(one.input, other.input),
-        output=_add(one.output, other.output),
-        cache_read=_add(one.cache_read, other.cache_read),
-        cache_write=_add(one.cache_write, other.cache_write),
-        reasoning=_add(one.reasoning, other.reasoning),
-    )
-
-
-def _add(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
 
 
 def metered(meter: Meter, fact: AttemptEnded) -> Meter:
