@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans and not
 
 QUICK_CALLS = 18
 QUICK_MOMENTS = 12
-SLOW_S = 80.0
+SLOW_S = 45.0
 """For each of the two slow tests; whole trials are added at the end."""
 RESUME_LIMIT_S = 15.0
 """Far below the 45 s of a lease, far above the second that it takes: other tests run at the same time."""

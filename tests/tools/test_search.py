@@ -112,14 +112,30 @@ async def test_a_flood_of_matches_is_stopped(run: Run, workspace: Path) -> None:
     assert len(one.output) < 1_000
 
 
+def searches_in(folder: Path) -> list[Path]:
+    """The processes that work in a folder."""
+    return [each for each in Path("/proc").glob("[0-9]*") if _is_in(each, folder)]
+
+
+def _is_in(process: Path, folder: Path) -> bool:
+    try:
+        return (process / "cwd").readlink() == folder
+    except OSError:
+        return False  # it has ended
+
+
 async def test_cancelling_a_search_leaves_nothing(box: Toolbox, workspace: Path, call: Any) -> None:
     for n in range(50):
         (workspace / f"f{n}").write_bytes(b"a" * 1_000_000)
-    task = asyncio.create_task(box.run("grep", {"pattern": "(a|b|c)*z"}, call))
-    await asyncio.sleep(0.05)
+    task = asyncio.create_task(box.run("grep", {"pattern": r"(?:\w{1,40}a){30}z"}, call))
+    while not await asyncio.to_thread(searches_in, workspace):
+        assert not task.done()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    async with asyncio.timeout(20):
+        while searches_in(workspace):
+            await asyncio.sleep(0.05)
 
 
 GLOBS = [
