@@ -255,19 +255,13 @@ class _RunningTurn:
         if end.reason == "stop" and tally.denials:
             end = End("needs-user", f"{tally.denials} questions had nobody to answer them")
         self.scribe.hear_guards(turn.turn_id, None)
-        await self.scribe.record(
-            TurnEnded(
-                turn_id=turn.turn_id,
-                reason=end.reason,
-                detail=end.detail,
-                steps=tally.steps,
-                usage=tally.usage,
-                cost_usd=tally.cost_usd,
-                context_size=tally.context_size,
-                text=tally.text,
-            )
-        )
-        self.ports.emit(TurnSealed(conversation_id=turn.conversation_id, turn_id=turn.turn_id, reason=end.reason))
+        ended = self.ended(end)
+        try:
+            self.scribe.judge(ended)
+        except BaseException as bug:
+            await self.seal(self.ended(End("internal-error", f"{type(bug).__name__}: {bug}")))
+            raise
+        await self.seal(ended)
         return TurnOutcome(
             reason=end.reason,
             detail=end.detail,
@@ -279,6 +273,24 @@ class _RunningTurn:
             denials=tally.denials,
             route=self.sampler.route,
         )
+
+    def ended(self, end: End) -> TurnEnded:
+        tally = self.tally
+        return TurnEnded(
+            turn_id=self.turn.turn_id,
+            reason=end.reason,
+            detail=end.detail,
+            steps=tally.steps,
+            usage=tally.usage,
+            cost_usd=tally.cost_usd,
+            context_size=tally.context_size,
+            text=tally.text,
+        )
+
+    async def seal(self, ended: TurnEnded) -> None:
+        await self.scribe.record(ended)
+        turn = self.turn
+        self.ports.emit(TurnSealed(conversation_id=turn.conversation_id, turn_id=turn.turn_id, reason=ended.reason))
 
     def now_waiting_for(self, what: str) -> None:
         self.waiting_for = what

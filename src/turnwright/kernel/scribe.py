@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from turnwright.kernel.history import History
 from turnwright.kernel.limits import Tally
 from turnwright.kernel.ports import Block, Continue, ForceAnswer, Guards, Halt, Judgement, Record, Warn
-from turnwright.schema.facts import Fact, GuardTripped
+from turnwright.schema.facts import Fact, GuardTripped, TurnEnded
 from turnwright.schema.ids import CallId, StepId, TurnId
 
 
@@ -28,16 +26,21 @@ class Scribe:
         self._waiting.append(fact)
         self.history.apply(fact)
         self.tally.apply(fact)
-        if not isinstance(fact, GuardTripped) and not self._guards_broke and (judged := self._judged(fact)):
-            self._judgements += [one for one in judged if not isinstance(one, Continue)]
+        if not isinstance(fact, GuardTripped | TurnEnded):
+            self.judge(fact)
 
-    def _judged(self, fact: Fact) -> Sequence[Judgement]:
-        """A guard that raises ends the turn; it is not asked again, or it would raise over the turn's end too."""
+    def judge(self, fact: Fact) -> None:
+        """Let the guards see a fact. One that raises ends the turn; it is not asked again, or it would raise over the
+        turn's end too."""
+        if self._guards_broke:
+            return
         try:
-            return self._guards.judge(fact)
+            judged = self._guards.judge(fact)
         except BaseException:
             self._guards_broke = True
             raise
+        if judged:
+            self._judgements += [one for one in judged if not isinstance(one, Continue)]
 
     async def record(self, *facts: Fact) -> None:
         """Make everything noted so far, and these, durable. Only then may the act that they announce begin."""
