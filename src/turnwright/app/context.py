@@ -24,15 +24,18 @@ MODES = {
 }
 
 
-def system_sections(workspace: str, mode: str, sandbox: str, appended: str = "") -> tuple[Section, ...]:
-    """Role, environment, mode, then what the user's configuration adds."""
-    environment = f"The workspace is {workspace}. Paths are relative to it. {_confinement(sandbox)}"
-    sections = [Section("role", ROLE), Section("environment", environment)]
-    if MODES.get(mode):
-        sections.append(Section("mode", MODES[mode]))
-    if appended:
-        sections.append(Section("instructions", appended))
-    return tuple(sections)
+def system_sections(
+    workspace: str, mode: str, sandbox: str, instructions: str = "", appended: str = ""
+) -> tuple[Section, ...]:
+    """In an order that never changes: whoever caches a prompt caches it from its start. Empty ones are left out."""
+    sections = (
+        Section("role", ROLE),
+        Section("environment", f"The workspace is {workspace}. Paths are relative to it. {_confinement(sandbox)}"),
+        Section("mode", MODES.get(mode, "")),
+        Section("instructions", instructions),
+        Section("appended", appended),
+    )
+    return tuple(section for section in sections if section.text)
 
 
 def _confinement(sandbox: str) -> str:
@@ -50,6 +53,7 @@ class PromptContext:
         *,
         workspace: str,
         sandbox: str,
+        instructions: str = "",
         appended: str = "",
         max_output_tokens: int | None = None,
         temperature: float | None = None,
@@ -57,6 +61,7 @@ class PromptContext:
     ) -> None:
         self._workspace = workspace
         self._sandbox = sandbox
+        self._instructions = instructions
         self._appended = appended
         self._max_output_tokens = max_output_tokens
         self._temperature = temperature
@@ -67,7 +72,9 @@ class PromptContext:
 
     async def prompt(self, history: Conversation, tools: tuple[ToolSpec, ...], mode: str) -> Prompt:
         if mode not in self._sections:
-            self._sections[mode] = system_sections(self._workspace, mode, self._sandbox, self._appended)
+            self._sections[mode] = system_sections(
+                self._workspace, mode, self._sandbox, self._instructions, self._appended
+            )
         return Prompt(
             lineage=history.lineage,
             system=self._sections[mode],
@@ -79,12 +86,14 @@ class PromptContext:
         )
 
     def segments(self, prompt: Prompt) -> dict[str, str]:
+        """One per section, by name, and one for the tools; the same dict while nothing changes."""
         system, tools = self._hashed
         if prompt.system is not system or prompt.tools is not tools:
             self._hashed = prompt.system, prompt.tools
-            self._segments = {"system": _hash(prompt.system), "tools": _hash(prompt.tools)}
+            self._segments = {section.name: hash_of(section.text) for section in prompt.system}
+            self._segments["tools"] = hash_of(prompt.tools)
         return self._segments
 
 
-def _hash(value: object) -> str:
+def hash_of(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]

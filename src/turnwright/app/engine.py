@@ -12,6 +12,7 @@ from typing import Any
 from turnwright.app.clock import SystemClock
 from turnwright.app.context import PromptContext
 from turnwright.app.ids import SystemIds, jitter
+from turnwright.app.instructions import Instructions, instructions_for
 from turnwright.app.masked_tools import MaskedTools
 from turnwright.app.models import Opened, opened_model
 from turnwright.config.environment import process_environment
@@ -22,7 +23,7 @@ from turnwright.kernel.ports import Ask, Guards, Judgement, Model
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
 from turnwright.schema.errors import ConfigError, InputError
-from turnwright.schema.facts import Fact
+from turnwright.schema.facts import Fact, Note
 from turnwright.session.conversation import Session
 from turnwright.tools.registry import Toolbox
 from turnwright.tools.standard import standard_tools
@@ -89,6 +90,7 @@ class Engine:
             stack.push_async_callback(machine.close)
             toolbox = Toolbox(_chosen(tools, settings.tools.include), machine=machine)
             stack.push_async_callback(toolbox.close)
+            instructions = self._instructions(workspace)
             yield Session(
                 journal=self.journal,
                 model=opened.model,
@@ -96,6 +98,7 @@ class Engine:
                 context=PromptContext(
                     workspace=machine.workspace,
                     sandbox=machine.sandbox,
+                    instructions=opened.masker(instructions.text),
                     appended=settings.prompts.append,
                     json_object=json_object,
                 ),
@@ -110,7 +113,16 @@ class Engine:
                 retry=settings.loop.retry,
                 dispatch=settings.loop.dispatch,
                 mode=mode,
+                notices=tuple(Note(code="instructions", text=f"not used: {why}") for why in instructions.skipped),
             )
+
+    def _instructions(self, workspace: Path) -> Instructions:
+        return instructions_for(
+            workspace,
+            self.loaded.folders.config,
+            max_bytes=self.loaded.settings.prompts.instructions_max_bytes,
+            forbidden=self._journal_files,
+        )
 
     def _journal_files(self) -> frozenset[tuple[int, int]]:
         """What no tool may open, by whatever name (J1a). `stat` opens nothing."""

@@ -77,7 +77,7 @@ class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):
     tools_offered: bool = True
     mode: str = "build"
     segments: dict[str, str] = {}
-    """Hashes of the prompt's stable segments (system, tools), so that a changed prefix is known."""
+    """Hashes of what stands before the history: each section of the system prompt by its name, and `tools`."""
 
 
 class AttemptStarted(Fact, frozen=True, kw_only=True, tag="attempt.started"):

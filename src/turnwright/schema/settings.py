@@ -167,8 +167,10 @@ class ToolSettings(Section, frozen=True, kw_only=True):
 class Prompts(Section, frozen=True, kw_only=True):
     """`prompts`: what the model is told before the conversation."""
 
+    instructions_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 32 * 1024
+    """How much of the instruction files (AGENTS.md, or CLAUDE.md) the model is shown, all of them together. 0: none."""
     append: str = ""
-    """Further instructions, after Turnwright's own."""
+    """Further instructions, after all others."""
 
 
 class Logging(Section, frozen=True, kw_only=True):

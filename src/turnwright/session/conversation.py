@@ -60,6 +60,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     dispatch: Dispatch = Dispatch()
     mode: str = "build"
     purpose: str = "turn"
+    notices: tuple[Note, ...] = ()
+    """What was found out while the session was put together, for the record of whatever runs in it."""
     captures: Captures = NoCaptures()
 
 
@@ -84,6 +86,7 @@ class Conversation:
         self.unfinished: Unfinished | None = None
         self.last_reason: StopReason | None = None
         self._route = ""
+        self._notices = session.notices
         self._session = session
         self._lease = lease
         self._inbox = Inbox()
@@ -231,6 +234,9 @@ class Conversation:
         )
 
     async def _run(self, turn: Turn) -> TurnOutcome:
+        for notice in self._notices:
+            self._record.with_next(notice)
+        self._notices = ()
         begun = turn.begun or Tally()
         ports = Ports(
             model=self._session.model,

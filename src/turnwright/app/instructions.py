@@ -1,0 +1,137 @@
+"""Instruction files: what the user and the project want an agent to know (C1). The user's own AGENTS.md, then one per
+folder from the repository's root down to the workspace; where a folder has no AGENTS.md, its CLAUDE.md.
+
+A project's files are opened beneath its root: a link that leads out of the project would send the model, and with it a
+provider, whatever somebody else's repository points at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from turnwright.machine.beneath import OPEN_FOLDER
+from turnwright.machine.files import Files, Folder, Forbidden
+from turnwright.machine.port import OutsideWorkspace
+
+NAMES = ("AGENTS.md", "CLAUDE.md")
+"""The first that a folder has, and that says something, is used."""
+
+HEADING = """What follows was written by the user and by the project, not by Turnwright. Where two of them differ, the \
+later one holds: it is nearer to the workspace. What the user says in the conversation goes before all of them."""
+
+
+class Instructions(msgspec.Struct, frozen=True, kw_only=True):
+    text: str = ""
+    skipped: tuple[str, ...] = ()
+    """What was there and could not be used, or not whole, each with its reason."""
+
+
+class _Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder that may hold an instruction file."""
+
+    root: Path
+    """Nothing outside of it is read."""
+    folder: str
+    """Relative to the root."""
+    shown: str
+    """Before a file's name, for the model."""
+
+
+class _Found(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    text: str
+
+
+def instructions_for(
+    workspace: Path, user_folder: Path, *, max_bytes: int, forbidden: Forbidden = frozenset
+) -> Instructions:
+    """All of them together are at most `max_bytes`: the nearest are kept whole for as long as there is room."""
+    if max_bytes == 0:
+        return Instructions()
+    found: list[_Found] = []
+    skipped: list[str] = []
+    for place in _places(workspace.resolve(), user_folder):
+        found += _read(place, forbidden, skipped.append)
+    fitting = _fitted(found, max_bytes, skipped.append)
+    if not fitting:
+        return Instructions(skipped=tuple(skipped))
+    return Instructions(text="\n\n".join([HEADING, *map(_marked, fitting)]), skipped=tuple(skipped))
+
+
+def _places(workspace: Path, user_folder: Path) -> Iterator[_Place]:
+    """Farthest first: the user's, the repository's root, and so on down to the workspace."""
+    yield _Place(root=user_folder, folder=".", shown="the user's ")
+    root = _root_of(workspace)
+    steps = workspace.relative_to(root).parts
+    for depth in range(len(steps) + 1):
+        folder = "/".join(steps[:depth])
+        yield _Place(root=root, folder=folder or ".", shown=f"{folder}/" if folder else "")
+
+
+def _root_of(workspace: Path) -> Path:
+    """The repository's root; without a repository only the workspace itself speaks."""
+    for folder in (workspace, *workspace.parents):
+        # Not pathlib's: above the workspace there may be folders that are nobody's to look into.
+        if os.path.exists(folder / ".git"):  # noqa: PTH110
+            return folder
+    return workspace
+
+
+def _read(place: _Place, forbidden: Forbidden, skip: Callable[[str], object]) -> Iterator[_Found]:
+    """The folder's file, if it has one."""
+    try:
+        root_fd = os.open(place.root, OPEN_FOLDER)
+    except OSError:
+        return  # the user need not have a folder for settings
+    try:
+        files = Files((Folder(fd=root_fd, names=(str(place.root),), writable=False),), forbidden)
+        for name in NAMES:
+            try:
+                data = files.read(f"{place.folder}/{name}", 0, _READ_MAX).data
+            except FileNotFoundError:
+                continue
+            except OutsideWorkspace:
+                skip(f"{place.shown}{name}: the link leads out of the project")
+                continue
+            except OSError as closed:
+                skip(f"{place.shown}{name}: {closed.strerror}")
+                continue
+            if b"\0" in data:
+                skip(f"{place.shown}{name}: not a text")
+            elif text := data.decode("utf-8-sig", "replace").strip():
+                yield _Found(name=f"{place.shown}{name}", text=text)
+                return
+    finally:
+        os.close(root_fd)
+
+
+_READ_MAX = 1024 * 1024
+"""No more of a file is looked at, however large it is."""
+
+
+def _fitted(found: Sequence[_Found], max_bytes: int, skip: Callable[[str], object]) -> list[_Found]:
+    """The nearest first, since it holds where two differ; what does not fit is cut at the end of a line."""
+    left, kept = max_bytes, list[_Found]()
+    for each in reversed(found):
+        data = each.text.encode()
+        if len(data) <= left:
+            kept.append(each)
+            left -= len(data)
+            continue
+        whole_lines = data[:left].rpartition(b"\n")[0].decode()
+        missing = len(data) - len(whole_lines.encode())
+        skip(f"{each.name}: {missing} of {len(data)} bytes are over the limit of {max_bytes} bytes for all")
+        if whole_lines:
+            kept.append(_Found(name=each.name, text=f"{whole_lines}\n[cut here: {missing} more bytes in the file]"))
+        left = 0
+    return kept[::-1]
+
+
+def _marked(found: _Found) -> str:
+    """A file cannot end its own mark and go on in somebody else's name."""
+    text = found.text.replace("</instructions", "< /instructions")
+    return f'<instructions file="{found.name}">\n{text}\n</instructions>'
