@@ -80,7 +80,7 @@ MISTAKES = [
     (["schema"], "turnwright schema: missing: of. See turnwright schema --help."),
     (
         ["schema", "fact"],
-        "turnwright schema: of cannot be 'fact', it is one of facts, live, settings; did you mean facts",
+        "turnwright schema: of cannot be 'fact', it is one of facts, live, settings, ir; did you mean facts",
     ),
     (["run", "x", "--max-steps", "few"], "turnwright run: --max-steps cannot be 'few'. See turnwright run --help."),
     (

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "follow": "catch up with a conversation and watch it live",
     "resume": "see what was interrupted, and carry on",
     "trace": "the timeline of a conversation: steps, attempts, tools, times, cost",
+    "export": "a conversation for other programs or people: JSON, Markdown",
     "health": "how the routes have been: verdicts, times, circuits, alerts",
     "probe": "find out what a route can do: streaming, tools, JSON, usage",
     "journal verify": "check that the journal is what was written",
