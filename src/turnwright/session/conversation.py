@@ -16,7 +16,6 @@ from turnwright.schema.facts import (
     AttemptStarted,
     ConversationOpened,
     Fact,
-    InboxWithdrawn,
     KnownFact,
     Note,
     RouteSwitched,
@@ -36,6 +35,10 @@ from turnwright.session.cancel import Cancellation
 from turnwright.session.inbox import Inbox
 from turnwright.session.ports import Captures, Journal, Lease, NoCaptures, WallClock
 from turnwright.session.recorder import Recorder, with_payload
+
+OPENS_NEXT: frozenset[StopReason] = frozenset({"stop", "length", "refused", "guard-stop", "needs-user", "max-steps"})
+"""After a turn that ended so, what waits in the inbox opens the next one by itself (K11). Otherwise it goes on waiting:
+the user stopped it, time or money ran out, or nobody answers at the provider's."""
 
 
 class SessionClock(Clock, WallClock, Protocol):
@@ -119,6 +122,11 @@ class Conversation:
         was shown the id can resume the task."""
         self._record.with_next(opened)
 
+    @property
+    def waiting(self) -> bool:
+        """The user has said something that no turn has taken yet."""
+        return self._inbox.waiting
+
     def subscribe(self) -> Subscription:
         return self._broadcast.subscribe()
 
@@ -129,14 +137,7 @@ class Conversation:
         if not task.strip() and not self._inbox.waiting:
             raise InputError("There is nothing to do: the task is empty.", remedy="Give a task in words.")
         await self._bury_unfinished()
-        letters = self._inbox.take_all()
-        return await self._run(
-            self._turn(
-                text="\n\n".join([*(letter.text for letter in letters), *([task] if task else [])]),
-                images=tuple(images),
-                inbox_ids=tuple(letter.inbox_id for letter in letters),
-            )
-        )
+        return await self._run_and_go_on(self._next_turn(task, tuple(images)))
 
     async def carry_on(self) -> TurnOutcome:
         """Finish the turn that a crash cut off from its last durable step; or, where the last one ended early, take
@@ -146,7 +147,7 @@ class Conversation:
         if self.unfinished is not None:
             left = self.unfinished
             self.unfinished = None
-            return await self._run(self._turn(turn_id=left.turn_id, mode=left.mode, begun=left.tally))
+            return await self._run_and_go_on(self._turn(turn_id=left.turn_id, mode=left.mode, begun=left.tally))
         if not self.history.messages:
             raise InputError(f"Conversation {self.id} has no turn to carry on.", remedy="Give it a task.")
         if self.last_reason == "stop":
@@ -162,7 +163,7 @@ class Conversation:
         )
         note = Note(code="carry-on", text=f"carried on after {self.last_reason}", said=said)
         await self._write(note)
-        return await self._run(self._turn(continued=True))
+        return await self._run_and_go_on(self._turn(continued=True))
 
     async def steer(self, text: str) -> str:
         """Say something to the running turn; delivered after its current tools. Returns the letter's id."""
@@ -176,11 +177,9 @@ class Conversation:
         await self._inbox.admit(self._record, inbox_id, self._heard(text), "queue")
         return inbox_id
 
-    async def withdraw(self, inbox_id: str) -> None:
-        """Take a letter back, if it was not delivered yet. Idempotent."""
-        withdrawn = InboxWithdrawn(inbox_id=inbox_id)
-        await self._record(withdrawn)
-        self._inbox.apply(withdrawn)
+    async def withdraw(self, inbox_id: str) -> bool:
+        """Take a letter back, if it was not delivered yet; whether it was. Idempotent."""
+        return await self._inbox.withdraw(self._record, inbox_id)
 
     def stop(self) -> None:
         """Ask the running turn, or the one about to begin, to stop; it returns within a second."""
@@ -232,6 +231,22 @@ class Conversation:
             purpose=session.purpose,
             route=self._route,
         )
+
+    def _next_turn(self, task: str, images: tuple[Image, ...] = ()) -> Turn:
+        """Opened by everything that waits, and by what is said now."""
+        letters = self._inbox.take_all()
+        return self._turn(
+            text="\n\n".join([*(letter.text for letter in letters), *([task] if task else [])]),
+            images=images,
+            inbox_ids=tuple(letter.inbox_id for letter in letters),
+        )
+
+    async def _run_and_go_on(self, turn: Turn) -> TurnOutcome:
+        """The outcome is that of the last turn."""
+        outcome = await self._run(turn)
+        while self._inbox.waiting and outcome.reason in OPENS_NEXT:
+            outcome = await self._run(self._next_turn(""))
+        return outcome
 
     async def _run(self, turn: Turn) -> TurnOutcome:
         for notice in self._notices:

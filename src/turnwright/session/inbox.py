@@ -32,9 +32,18 @@ class Inbox:
         return bool(self._waiting)
 
     async def admit(self, record: Record, inbox_id: str, text: str, kind: Literal["steer", "queue"]) -> None:
+        """Not to be taken before it is durable: whoever was told of a delivery could see it undone by a crash."""
         admitted = InboxAdmitted(inbox_id=inbox_id, text=text, kind=kind)
         await record(admitted)
         self.apply(admitted)
+
+    async def withdraw(self, record: Record, inbox_id: str) -> bool:
+        """False where it does not wait: it was delivered or withdrawn before, or there never was one of that id.
+        It leaves before that is durable, so that no turn takes it meanwhile."""
+        if self._waiting.pop(inbox_id, None) is None:
+            return False
+        await record(InboxWithdrawn(inbox_id=inbox_id))
+        return True
 
     def take(self) -> Sequence[Letter]:
         """Everything that steers. The caller records the delivery."""
