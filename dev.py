@@ -166,7 +166,8 @@ def lock() -> int:
         print("dev.py: lock needs uv (pip install uv).", file=sys.stderr)
         return 1
     command = [uv, "pip", "compile", "pyproject.toml", "--extra", "dev", "--extra", "build"]
-    command += ["--extra", "catalogue", "--universal"]
+    command += [part for extra in ("catalogue", "postgres", "otel", "mcp", "ssh") for part in ("--extra", extra)]
+    command += ["--universal"]
     command += ["--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"]
     command += ["--no-emit-index-url", "--no-emit-find-links", "--quiet", "--upgrade", "-o", str(CONSTRAINTS)]
     must(command)
