@@ -13,12 +13,13 @@ from turnwright.app.clock import SystemClock
 from turnwright.app.context import PromptContext
 from turnwright.app.ids import SystemIds, jitter
 from turnwright.app.instructions import Instructions, instructions_for
+from turnwright.app.journals import opened_journal
 from turnwright.app.masked_tools import MaskedTools
 from turnwright.app.models import Opened, opened_model
 from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
 from turnwright.config.tool_environment import tool_environment
-from turnwright.journal.sqlite import SqliteJournal
+from turnwright.journal.port import Journal
 from turnwright.kernel.ports import Ask, Guards, Judgement, Model
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
@@ -28,7 +29,6 @@ from turnwright.session.conversation import Session
 from turnwright.tools.registry import Toolbox
 from turnwright.tools.standard import standard_tools
 
-JOURNAL_FOLDER = "journal"
 RUNS_FOLDER = "runs"
 SPOOL_FOLDER = "spool"
 
@@ -50,7 +50,7 @@ class NoGuards:
 class Engine:
     """What the conversations of one process share: journal, clock, ids, the keeper of commands."""
 
-    def __init__(self, loaded: Loaded, environ: Mapping[str, str], journal: SqliteJournal, keeper: Keeper) -> None:
+    def __init__(self, loaded: Loaded, environ: Mapping[str, str], journal: Journal, keeper: Keeper) -> None:
         self.loaded = loaded
         self.journal = journal
         self.clock = SystemClock()
@@ -127,7 +127,7 @@ class Engine:
     def _journal_files(self) -> frozenset[tuple[int, int]]:
         """What no tool may open, by whatever name (J1a). `stat` opens nothing."""
         keys: set[tuple[int, int]] = set()
-        with os.scandir(self.loaded.folders.data / JOURNAL_FOLDER) as entries:
+        with os.scandir(self.loaded.folders.journal) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # another process has just taken its log away
                     found = entry.stat()
@@ -140,9 +140,7 @@ async def open_engine(loaded: Loaded, *, label: str = "turnwright") -> AsyncIter
     """Opens the journal; everything else starts on first use."""
     make_private(loaded.folders.data)
     keeper = Keeper()
-    async with await SqliteJournal.open(
-        loaded.folders.data / JOURNAL_FOLDER, clock=SystemClock(), label=label
-    ) as journal:
+    async with opened_journal(loaded, label=label) as journal:
         try:
             yield Engine(loaded, process_environment(), journal, keeper)
         finally:

@@ -14,7 +14,7 @@ from turnwright.app.kept_captures import CASSETTE, Captured, captured
 from turnwright.app.models import PROFILES_FILE
 from turnwright.app.route_profiles import RouteProfiles
 from turnwright.config.load import Loaded
-from turnwright.journal.sqlite import SqliteJournal
+from turnwright.journal.port import Journal
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import Recorded, Unknown, encode_line
 from turnwright.schema.masking import CREDENTIAL_HEADERS
@@ -30,7 +30,7 @@ MADE_AT = (1980, 1, 1, 0, 0, 0)
 BODY_FILE_MAX = 16 * 1024 * 1024
 
 
-async def vendor_kit(journal: SqliteJournal, loaded: Loaded, facts: Sequence[Recorded], step_id: str | None) -> bytes:
+async def vendor_kit(journal: Journal, loaded: Loaded, facts: Sequence[Recorded], step_id: str | None) -> bytes:
     """The zip. Everything in it was redacted before it was ever written."""
     chosen = [each for each in facts if step_id is None or _step_of(each) in (None, step_id)]
     attempts = [each async for each in captured(journal, chosen)]

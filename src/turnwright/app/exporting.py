@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import msgspec
 
 from turnwright.app.reading import blobs_of
-from turnwright.journal.sqlite import SqliteJournal
+from turnwright.journal.port import Journal
 from turnwright.schema.facts import Recorded
 from turnwright.views.fold import folded
 from turnwright.views.ir import encode_ir_pieces, ir
@@ -17,18 +17,18 @@ from turnwright.views.transcript import Transcript, entries, fold_transcript
 
 class Format(msgspec.Struct, frozen=True):
     about: str
-    written: Callable[[SqliteJournal, Sequence[Recorded]], AsyncIterator[bytes]]
+    written: Callable[[Journal, Sequence[Recorded]], AsyncIterator[bytes]]
     """The pieces of the document, in order. The facts are one conversation's, from its first one on."""
 
 
-async def _ir(journal: SqliteJournal, facts: Sequence[Recorded]) -> AsyncIterator[bytes]:
+async def _ir(journal: Journal, facts: Sequence[Recorded]) -> AsyncIterator[bytes]:
     del journal
     for piece in encode_ir_pieces(ir(entries(folded(fold_transcript, Transcript(), facts)))):
         yield piece
     yield b"\n"
 
 
-async def _markdown(journal: SqliteJournal, facts: Sequence[Recorded]) -> AsyncIterator[bytes]:
+async def _markdown(journal: Journal, facts: Sequence[Recorded]) -> AsyncIterator[bytes]:
     blobs = await blobs_of(journal, facts)
     for piece in markdown(entries(folded(fold_transcript, Transcript(), facts)), blob=blobs.get):
         yield piece.encode()

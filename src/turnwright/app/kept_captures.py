@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from turnwright.app.decode import Decoded, decode_cassette
-from turnwright.journal.sqlite import SqliteJournal
+from turnwright.journal.port import Journal
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import AttemptEnded, Recorded
 from turnwright.wire.playback import Sleeper
@@ -31,7 +31,7 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.seq:06d}-{self.ended.verdict}"
 
 
-async def captured(journal: SqliteJournal, facts: Iterable[Recorded]) -> AsyncIterator[Captured]:
+async def captured(journal: Journal, facts: Iterable[Recorded]) -> AsyncIterator[Captured]:
     for recorded in facts:
         match recorded.fact:
             case AttemptEnded(capture=ref) as ended if ref is not None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-from turnwright.app.clock import SystemClock
-from turnwright.app.engine import JOURNAL_FOLDER
+from turnwright.app.journals import opened_journal
 from turnwright.config.load import Loaded
+from turnwright.journal.port import Journal
 from turnwright.journal.records import Holder
-from turnwright.journal.sqlite import SqliteJournal
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import Recorded, ToolEnded
 from turnwright.schema.ids import CONVERSATION_ID, ConversationId
@@ -21,18 +19,12 @@ LAST_AMONG = 200
 
 
 @asynccontextmanager
-async def open_for_reading(loaded: Loaded) -> AsyncIterator[SqliteJournal]:
-    async with await SqliteJournal.open(
-        journal_folder(loaded), clock=SystemClock(), read_only=True, label="reader"
-    ) as journal:
+async def open_for_reading(loaded: Loaded) -> AsyncIterator[Journal]:
+    async with opened_journal(loaded, label="reader", read_only=True) as journal:
         yield journal
 
 
-def journal_folder(loaded: Loaded) -> Path:
-    return loaded.folders.data / JOURNAL_FOLDER
-
-
-async def named_conversation(journal: SqliteJournal, name: str) -> ConversationId:
+async def named_conversation(journal: Journal, name: str) -> ConversationId:
     """An id, the beginning of one that only one conversation has, or `last`: the newest that is no probe's."""
     if name == "last":
         newest = await journal.conversations(LAST_AMONG)
@@ -47,20 +39,20 @@ async def named_conversation(journal: SqliteJournal, name: str) -> ConversationI
     return matching[0] if matching else name
 
 
-async def holder_of(journal: SqliteJournal, conversation_id: ConversationId) -> Holder | None:
+async def holder_of(journal: Journal, conversation_id: ConversationId) -> Holder | None:
     """The process that writes it now, if one does."""
     known = await journal.conversations(10_000)
     return next((each.held_by for each in known if each.id == conversation_id), None)
 
 
-async def facts_of(journal: SqliteJournal, conversation_id: ConversationId) -> list[Recorded]:
+async def facts_of(journal: Journal, conversation_id: ConversationId) -> list[Recorded]:
     facts = await journal.since(conversation_id)
     if not facts:
         raise InputError(f"There is no conversation {conversation_id}.", remedy="See turnwright sessions.")
     return facts
 
 
-async def blobs_of(journal: SqliteJournal, facts: Iterable[Recorded]) -> dict[str, bytes]:
+async def blobs_of(journal: Journal, facts: Iterable[Recorded]) -> dict[str, bytes]:
     """The payloads that were set apart, by their hash."""
     refs = [each.fact.output_blob for each in facts if isinstance(each.fact, ToolEnded) and each.fact.output_blob]
     return {ref.sha256: await journal.blob(ref.sha256) for ref in refs}

@@ -12,7 +12,7 @@ import msgspec
 from turnwright import __version__
 from turnwright.app.reading import blobs_of
 from turnwright.config.load import Loaded
-from turnwright.journal.sqlite import SqliteJournal
+from turnwright.journal.port import Journal
 from turnwright.schema.ids import ConversationId
 from turnwright.views.run_folder import run_folder
 
@@ -27,7 +27,7 @@ def run_folder_of(data: Path, conversation_id: ConversationId, at_ms: int) -> Pa
 
 
 async def write_run_folder(
-    journal: SqliteJournal, loaded: Loaded, conversation_id: ConversationId, *, diff: bytes | None = None
+    journal: Journal, loaded: Loaded, conversation_id: ConversationId, *, diff: bytes | None = None
 ) -> Path:
     """Everything of the conversation so far. Raises OSError, which the caller reports and goes on."""
     facts = await journal.since(conversation_id)

@@ -6,7 +6,7 @@ from turnwright.app.clock import SystemClock
 from turnwright.app.health_file import HealthFile
 from turnwright.app.models import HEALTH_FILE
 from turnwright.config.load import Loaded
-from turnwright.journal.sqlite import SqliteJournal
+from turnwright.journal.port import Journal
 from turnwright.providers.health import Circuit, Health, circuit_of
 from turnwright.views.fold import folded
 from turnwright.views.weather import Report, Standing, WeatherState, fold_weather, reports
@@ -14,7 +14,7 @@ from turnwright.views.weather import Report, Standing, WeatherState, fold_weathe
 CONVERSATIONS_MAX = 1_000
 
 
-async def weather(journal: SqliteJournal, loaded: Loaded, since_ms: int) -> list[Report]:
+async def weather(journal: Journal, loaded: Loaded, since_ms: int) -> list[Report]:
     """Over the conversations that something happened in since then."""
     state = WeatherState()
     for listed in await journal.conversations(CONVERSATIONS_MAX):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from turnwright.app.reading import facts_of, named_conversation
-from turnwright.journal.sqlite import SqliteJournal
+from turnwright.journal.port import Journal
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import Recorded
 from turnwright.schema.ids import Seq
@@ -25,7 +25,7 @@ def point_named(text: str) -> Point:
     return Point(name, int(seq) if colon else None)
 
 
-async def facts_to(journal: SqliteJournal, point: Point) -> list[Recorded]:
+async def facts_to(journal: Journal, point: Point) -> list[Recorded]:
     """Everything up to it."""
     facts = await facts_of(journal, await named_conversation(journal, point.name))
     if point.seq is None:

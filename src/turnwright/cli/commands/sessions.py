@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import msgspec
 
-from turnwright.app.reading import journal_folder, open_for_reading
+from turnwright.app.reading import open_for_reading
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_json_option, count, loaded_config
 from turnwright.cli.terminal import Terminal
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def main() -> int:
         with suppress(PermissionError):  # the journal itself says it better
-            if not journal_folder(loaded).exists():
+            if not loaded.folders.journal.exists():
                 return _tell([], frozenset(), as_json=args.json)
         async with open_for_reading(loaded) as journal:
             listed = await journal.conversations(args.limit)

@@ -1,0 +1,64 @@
+"""What every journal offers, wherever it keeps its facts. The rules are in `turnwright.testing.journal_conformance`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol
+
+from turnwright.journal.records import ConversationSummary, Damaged, Lease, Report
+from turnwright.schema.facts import Fact, Recorded
+from turnwright.schema.ids import ConversationId, Seq
+
+
+class Journal(Protocol):
+    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Lease:
+        """JournalHeld names who else writes it. A holder that is dead is replaced at once."""
+        ...
+
+    async def append(
+        self,
+        lease: Lease,
+        facts: Sequence[tuple[int, Fact]],
+        blobs: Mapping[str, bytes] = ...,
+        bodies: Sequence[bytes] = ...,
+    ) -> Sequence[Seq]:
+        """Durable on return, all or none; `at` is UTC milliseconds, a blob's key its SHA-256 in hex."""
+        ...
+
+    async def since(self, conversation_id: ConversationId, seq: Seq = 0, limit: int | None = None) -> list[Recorded]:
+        """What comes after `seq`, oldest first. Damaged records are left out; `damaged` tells which."""
+        ...
+
+    async def before(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Recorded]:
+        """The last `limit` facts before `seq`, oldest first."""
+        ...
+
+    async def tail(self, conversation_id: ConversationId, limit: int) -> list[Recorded]:
+        """The last `limit` facts, oldest first."""
+        ...
+
+    async def opening(self, conversation_id: ConversationId) -> list[Recorded]:
+        """What is needed to carry on: what opened it, and everything the last compaction did not digest."""
+        ...
+
+    def follow(self, conversation_id: ConversationId, since: Seq = 0) -> AsyncIterator[Recorded]:
+        """Everything after `since`, then whatever is appended, by any process, until the journal is closed."""
+        ...
+
+    async def blob(self, sha256: str) -> bytes: ...
+
+    async def conversations(self, limit: int = ...) -> list[ConversationSummary]:
+        """Those that were written last come first."""
+        ...
+
+    def damaged(self, conversation_id: ConversationId) -> list[Damaged]:
+        """Records that reads of this journal had to leave out so far."""
+        ...
+
+    async def verify(self) -> Report:
+        """Everything is read; it may take a while, and others go on meanwhile."""
+        ...
+
+    async def close(self) -> None:
+        """Gives back every lease and finishes what was submitted. Twice is once."""
+        ...
