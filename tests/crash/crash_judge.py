@@ -16,6 +16,7 @@ from turnwright.kernel.history import History
 from turnwright.schema.facts import (
     InboxAdmitted,
     InboxWithdrawn,
+    KnownFact,
     ModelReplied,
     Recorded,
     SteeringDelivered,
@@ -23,6 +24,7 @@ from turnwright.schema.facts import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    Unknown,
     encode_line,
 )
 from turnwright.schema.messages import AssistantMessage, ToolResults
@@ -120,8 +122,9 @@ def _finished(seen: Seen) -> Iterator[Fault]:
         case last:
             yield Fault("unfinished", f"the last fact is {last}")
     turns = Counter(type(fact) for fact in facts)
-    if turns[TurnStarted] != 1 or turns[TurnEnded] != 1:
-        yield Fault("unfinished", f"{turns[TurnStarted]} turns started and {turns[TurnEnded]} ended")
+    wanted = 1 + len(_admitted(facts, "queue") - _withdrawn(facts))
+    if turns[TurnStarted] != wanted or turns[TurnEnded] != wanted:
+        yield Fault("unfinished", f"{turns[TurnStarted]} turns started and {turns[TurnEnded]} ended, of {wanted}")
 
 
 def _told(seen: Seen) -> Iterator[Fault]:
@@ -167,19 +170,23 @@ def _repeated(facts: Sequence[Recorded], call_id: str) -> bool:
 
 
 def _letters(facts: Sequence[Recorded]) -> Iterator[Fault]:
-    """What the user said while the turn ran: admitted once, delivered once, unless it was taken back."""
-    admitted = {
-        each.fact.inbox_id for each in facts if isinstance(each.fact, InboxAdmitted) and each.fact.kind == "steer"
-    }
-    withdrawn = {each.fact.inbox_id for each in facts if isinstance(each.fact, InboxWithdrawn)}
+    """What the user said while the turn ran: admitted once, delivered once, unless it was taken back. What was queued
+    opens a turn of its own."""
+    said = [each.fact for each in facts]
+    admitted, withdrawn = _admitted(said, "steer") | _admitted(said, "queue"), _withdrawn(said)
     delivered = Counter(
-        inbox_id
-        for each in facts
-        if isinstance(each.fact, SteeringDelivered | TurnStarted)
-        for inbox_id in each.fact.inbox_ids
+        inbox_id for fact in said if isinstance(fact, SteeringDelivered | TurnStarted) for inbox_id in fact.inbox_ids
     )
     for inbox_id in admitted | set(delivered):
         wanted = 0 if inbox_id in withdrawn else 1
         if delivered[inbox_id] != wanted:
             kind: Kind = "lost" if delivered[inbox_id] < wanted else "doubled"
             yield Fault(kind, f"letter {inbox_id} was delivered {delivered[inbox_id]} times")
+
+
+def _admitted(facts: Sequence[KnownFact | Unknown], kind: Literal["steer", "queue"]) -> set[str]:
+    return {fact.inbox_id for fact in facts if isinstance(fact, InboxAdmitted) and fact.kind == kind}
+
+
+def _withdrawn(facts: Sequence[KnownFact | Unknown]) -> set[str]:
+    return {fact.inbox_id for fact in facts if isinstance(fact, InboxWithdrawn)}

@@ -65,7 +65,8 @@ def script(effects: Path, *, asks: bool = False) -> str:
     told = [{"text": REPEATED, "chunk": "whole", "calls": calls} for calls in steps]
     told[0]["text"] = "I look first."
     told[-1]["text"] = "That was long."
-    return json.dumps({"follow": "history", "steps": [*told, {"text": LAST_WORDS}]})
+    # Forever: a letter that a death kept from being taken back opens a turn of its own.
+    return json.dumps({"follow": "history", "steps": [*told, {"text": LAST_WORDS, "repeat": "forever"}]})
 
 
 def call(identity: str, name: str, **arguments: Any) -> dict[str, Any]:
