@@ -17,9 +17,11 @@ from children import ONE, RealTime, note
 
 from turnwright.journal import database, migrations
 from turnwright.journal.database import DATABASE
+from turnwright.journal.migrations import LATEST
 from turnwright.journal.sqlite import SqliteJournal
 from turnwright.journal.verify import verify
 from turnwright.schema.errors import InputError, JournalDamaged, JournalTooNew, JournalUnwritable
+from turnwright.schema.ids import Prefix
 
 
 def run(*command: str) -> list[str]:
@@ -162,7 +164,7 @@ async def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
     connection.execute("INSERT INTO schema_versions VALUES (99, 0)")
     connection.close()
     for read_only in (True, False):
-        with pytest.raises(JournalTooNew, match="schema 99; this one knows 1") as caught:
+        with pytest.raises(JournalTooNew, match=f"schema 99; this one knows {LATEST}") as caught:
             await SqliteJournal.open(tmp_path, clock=RealTime(), read_only=read_only)
         assert "Upgrade" in caught.value.remedy
     with pytest.raises(JournalTooNew):
@@ -175,16 +177,34 @@ async def test_an_older_schema_is_brought_forward(tmp_path: Path, monkeypatch: p
     step = "ALTER TABLE conversations ADD COLUMN archived INTEGER NOT NULL DEFAULT 0"
     monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, step))
     for module in (migrations, database):
-        monkeypatch.setattr(module, "LATEST", 2)
+        monkeypatch.setattr(module, "LATEST", LATEST + 1)
     for _ in range(2):
         async with await SqliteJournal.open(tmp_path, clock=RealTime()) as journal:
             lease = await journal.acquire(ONE)
             await journal.append(lease, [note("new")])
     connection = database.open_reader(tmp_path / DATABASE)
-    assert connection.execute("SELECT version FROM schema_versions").fetchall() == [(1,), (2,)]
+    assert connection.execute("SELECT version FROM schema_versions").fetchall() == [
+        (version,) for version in range(1, LATEST + 2)
+    ]
     assert connection.execute("SELECT archived FROM conversations").get == 0
     connection.close()
     assert verify(tmp_path).clean
+
+
+async def test_shared_facts_outlive_their_first_owner(tmp_path: Path) -> None:
+    """Whatever deletes, the database refuses to take away what a fork still shows."""
+    async with await SqliteJournal.open(tmp_path, clock=RealTime()) as journal:
+        await journal.append(await journal.acquire(ONE, create=True), [note("1"), note("2"), note("3")])
+        fork = await journal.acquire("c_00000000000000000009", create=True, prefix=Prefix(ONE, 2))
+        await journal.append(fork, [note("4")])
+    connection = apsw.Connection(str(tmp_path / DATABASE))
+    for statement in ("DELETE FROM facts WHERE conversation = 1", "DELETE FROM facts WHERE seq = 2"):
+        with pytest.raises(apsw.ConstraintError, match="a fork shares this fact"):
+            connection.execute(statement)
+    connection.execute("DELETE FROM facts WHERE conversation = 1 AND seq > 2")
+    connection.execute("DELETE FROM facts WHERE conversation = 2; DELETE FROM prefixes WHERE conversation = 2")
+    connection.execute("DELETE FROM facts WHERE conversation = 1")
+    connection.close()
 
 
 async def test_a_step_that_fails_leaves_the_schema_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +214,7 @@ async def test_a_step_that_fails_leaves_the_schema_as_it_was(tmp_path: Path, mon
         broken = "CREATE TABLE half (made); SELECT * FROM nowhere"
         patch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, broken))
         for module in (migrations, database):
-            patch.setattr(module, "LATEST", 2)
+            patch.setattr(module, "LATEST", LATEST + 1)
         with pytest.raises(apsw.SQLError):
             await SqliteJournal.open(tmp_path, clock=RealTime())
     async with await SqliteJournal.open(tmp_path, clock=RealTime()):

@@ -11,7 +11,7 @@ from turnwright.journal.processes import is_dead
 from turnwright.journal.records import LEASE_MS, Holder
 from turnwright.journal.rows import HASH_BYTES, NO_HASH
 from turnwright.schema.errors import InputError, JournalHeld
-from turnwright.schema.ids import ConversationId, Seq
+from turnwright.schema.ids import ConversationId, Prefix, Seq
 
 
 class Held(NamedTuple):
@@ -24,19 +24,23 @@ class Held(NamedTuple):
 
 
 def acquire(
-    connection: apsw.Connection, conversation_id: ConversationId, *, create: bool, me: Holder, now_ms: int
+    connection: apsw.Connection,
+    conversation_id: ConversationId,
+    *,
+    create: bool,
+    prefix: Prefix | None,
+    me: Holder,
+    now_ms: int,
 ) -> Held:
-    number = connection.execute("SELECT number FROM conversations WHERE id = ?", (conversation_id,)).get
-    last = None
-    if number is not None:
-        last = connection.execute(
-            "SELECT seq, link FROM facts WHERE conversation = ? ORDER BY seq DESC LIMIT 1", (number,)
-        ).get
+    number = _number(connection, conversation_id)
+    last = _last(connection, number) if number is not None else None
     if last is None and not create:
         raise no_conversation(conversation_id)
     if number is None:
         connection.execute("INSERT INTO conversations (id) VALUES (?)", (conversation_id,))
         number = connection.last_insert_rowid()
+        if prefix is not None:
+            _share(connection, number, prefix)
     holder, expires_at, generation = _lease(connection, number)
     if holder is not None and expires_at > now_ms and not is_dead(holder, me.host):
         raise held_by(conversation_id, holder)
@@ -44,8 +48,49 @@ def acquire(
         "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (number, generation + 1, now_ms + LEASE_MS, now_ms, me.pid, me.host, me.start_time, me.label),
     )
-    seq, link = last or (0, NO_HASH)
+    seq, link = last or _end_of_prefix(connection, number)
     return Held(number, generation + 1, seq, link[-HASH_BYTES:])
+
+
+def _number(connection: apsw.Connection, conversation_id: ConversationId) -> int | None:
+    found: int | None = connection.execute("SELECT number FROM conversations WHERE id = ?", (conversation_id,)).get
+    return found
+
+
+def _last(connection: apsw.Connection, number: int) -> tuple[Seq, bytes] | None:
+    found: tuple[Seq, bytes] | None = connection.execute(
+        "SELECT seq, link FROM facts WHERE conversation = ? ORDER BY seq DESC LIMIT 1", (number,)
+    ).get
+    return found
+
+
+def _share(connection: apsw.Connection, number: int, prefix: Prefix) -> None:
+    """The fork refers to whoever owns the last shared fact: a fork of a fork may outlive the one between."""
+    owner = _number(connection, prefix.conversation_id)
+    last = _last(connection, owner) if owner is not None else None
+    if owner is None or last is None:
+        raise no_conversation(prefix.conversation_id)
+    if not 1 <= prefix.through <= last[0]:
+        raise no_such_fact(prefix, last[0])
+    while (under := _prefix_of(connection, owner)) is not None and prefix.through <= under[1]:
+        owner = under[0]
+    connection.execute("INSERT INTO prefixes VALUES (?, ?, ?)", (number, owner, prefix.through))
+
+
+def _prefix_of(connection: apsw.Connection, number: int) -> tuple[int, Seq] | None:
+    found: tuple[int, Seq] | None = connection.execute(
+        "SELECT parent, through FROM prefixes WHERE conversation = ?", (number,)
+    ).get
+    return found
+
+
+def _end_of_prefix(connection: apsw.Connection, number: int) -> tuple[Seq, bytes]:
+    """What the first fact of a conversation follows: nothing, or the last fact that a fork shares."""
+    under = _prefix_of(connection, number)
+    if under is None:
+        return 0, NO_HASH
+    link = connection.execute("SELECT link FROM facts WHERE conversation = ? AND seq = ?", under).get
+    return under[1], link or NO_HASH
 
 
 def renew(connection: apsw.Connection, number: int, generation: int, now_ms: int) -> bool:
@@ -88,6 +133,13 @@ def held_by(conversation_id: ConversationId, holder: Holder) -> JournalHeld:
         f"Conversation {conversation_id} is being written by process {holder.pid} on {holder.host}{label}, "
         f"since {since:%Y-%m-%d %H:%M:%S} UTC.",
         remedy=f"Watch it with `turnwright follow {conversation_id}`, or end that process first.",
+    )
+
+
+def no_such_fact(prefix: Prefix, last: Seq) -> InputError:
+    return InputError(
+        f"Conversation {prefix.conversation_id} has no fact {prefix.through}; its last is {last}.",
+        remedy=f"Name a point from 1 to {last}.",
     )
 
 

@@ -32,17 +32,23 @@ from turnwright.schema.facts import (
     TurnStarted,
     decode_body,
 )
-from turnwright.schema.ids import ConversationId, Seq
+from turnwright.schema.ids import ConversationId, Prefix, Seq
 
 _NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class _Conversation:
-    def __init__(self) -> None:
-        self.facts: list[Recorded] = []
+    def __init__(self, shared: Sequence[Recorded] = ()) -> None:
+        self.facts: list[Recorded] = list(shared)
+        self.shared = len(shared)
+        """How many of them are another's."""
         self.generation = 0
         self.holder: Holder | None = None
         self.expires_at = 0
+
+    @property
+    def own(self) -> list[Recorded]:
+        return self.facts[self.shared :]
 
 
 class Memory:
@@ -81,11 +87,14 @@ class MemoryJournal:
         self._closed = True
         self._memory.wake()
 
-    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Lease:
+    async def acquire(
+        self, conversation_id: ConversationId, *, create: bool = False, prefix: Prefix | None = None
+    ) -> Lease:
         known = self._memory.conversations.get(conversation_id)
-        if not create and not (known and known.facts):
+        if not create and not (known and known.own):
             raise leases.no_conversation(conversation_id)
-        conversation = self._memory.conversations.setdefault(conversation_id, _Conversation())
+        shared = self._shared(conversation_id, prefix) if prefix and not known else ()
+        conversation = self._memory.conversations.setdefault(conversation_id, _Conversation(shared))
         now_ms = self._clock.wall_ms()
         if conversation.holder is not None and conversation.expires_at > now_ms:
             raise leases.held_by(conversation_id, conversation.holder)
@@ -95,6 +104,12 @@ class MemoryJournal:
         lease = Lease(conversation_id, conversation.generation, len(conversation.facts), self._give_back)
         self._leases.add(lease)
         return lease
+
+    def _shared(self, conversation_id: ConversationId, prefix: Prefix) -> Sequence[Recorded]:
+        facts = self._facts(prefix.conversation_id)
+        if not 1 <= prefix.through <= len(facts):
+            raise leases.no_such_fact(prefix, len(facts))
+        return [msgspec.structs.replace(each, conversation_id=conversation_id) for each in facts[: prefix.through]]
 
     async def _give_back(self, lease: Lease) -> None:
         self._leases.discard(lease)
@@ -171,7 +186,7 @@ class MemoryJournal:
 
     async def conversations(self, limit: int = 50) -> list[ConversationSummary]:
         now_ms = self._clock.wall_ms()
-        written = [item for item in reversed(self._memory.conversations.items()) if item[1].facts]
+        written = [item for item in reversed(self._memory.conversations.items()) if item[1].own]
         return [_summary(name, conversation, now_ms) for name, conversation in written[:limit]]
 
     def damaged(self, conversation_id: ConversationId) -> list[Damaged]:
@@ -182,8 +197,8 @@ class MemoryJournal:
         conversations = self._memory.conversations.values()
         return Report(
             folder="",
-            conversations=sum(bool(conversation.facts) for conversation in conversations),
-            facts=sum(len(conversation.facts) for conversation in conversations),
+            conversations=sum(bool(conversation.own) for conversation in conversations),
+            facts=sum(len(conversation.own) for conversation in conversations),
             blobs=len(self._memory.blobs),
         )
 
@@ -201,7 +216,7 @@ def _summary(name: ConversationId, conversation: _Conversation, now_ms: int) -> 
     facts = conversation.facts
     return summary(
         name,
-        opened=first(ConversationOpened, facts),
+        opened=first(ConversationOpened, reversed(facts)),
         first_turn=first(TurnStarted, facts),
         last_turn=first(TurnStarted, reversed(facts)),
         last_end=first(TurnEnded, reversed(facts)),

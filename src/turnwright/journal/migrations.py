@@ -58,9 +58,23 @@ MIGRATIONS: tuple[str, ...] = (
         what TEXT NOT NULL
     ) STRICT;
     """,
+    """
+    CREATE TABLE prefixes (
+        conversation INTEGER PRIMARY KEY REFERENCES conversations (number),
+        parent INTEGER NOT NULL REFERENCES conversations (number),
+        through INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX prefixes_by_parent ON prefixes (parent, through);
+    CREATE TRIGGER shared_facts_stay BEFORE DELETE ON facts
+    WHEN EXISTS (SELECT 1 FROM prefixes WHERE parent = OLD.conversation AND through >= OLD.seq)
+    BEGIN
+        SELECT RAISE(ABORT, 'a fork shares this fact');
+    END;
+    """,
 )
 """`facts.position` counts every fact and `tally.changes` every other change: held against the mark, they show a cut
-tail. `losses` remembers what was found cut, for later writes would hide it."""
+tail. `losses` remembers what was found cut, for later writes would hide it. `prefixes` says whose facts, up to
+`through`, stand before a fork's own: they are stored once, and stay while a fork needs them."""
 
 LATEST = len(MIGRATIONS)
 

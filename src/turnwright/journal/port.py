@@ -7,12 +7,16 @@ from typing import Protocol
 
 from turnwright.journal.records import ConversationSummary, Damaged, Lease, Report
 from turnwright.schema.facts import Fact, Recorded
-from turnwright.schema.ids import ConversationId, Seq
+from turnwright.schema.ids import ConversationId, Prefix, Seq
 
 
 class Journal(Protocol):
-    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Lease:
-        """JournalHeld names who else writes it. A holder that is dead is replaced at once."""
+    async def acquire(
+        self, conversation_id: ConversationId, *, create: bool = False, prefix: Prefix | None = None
+    ) -> Lease:
+        """JournalHeld names who else writes it. A holder that is dead is replaced at once. With `prefix` a new
+        conversation begins after the facts of another, which it shares: every read of it shows them first, as its own,
+        and its numbers go on from theirs."""
         ...
 
     async def append(

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 import msgspec
@@ -27,13 +27,43 @@ _COLUMNS = "seq, at, schema_version, landmark, body, link"
 _AFTER = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?"
 _BEFORE = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
 _AT_POSITION = f"SELECT {_COLUMNS} FROM facts WHERE position = ? AND conversation = ?"
-_LANDMARKS = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND landmark = ? ORDER BY seq"
+_LANDMARKS = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND landmark = ? AND seq <= ? ORDER BY seq"
 _CONVERSATIONS = """
     SELECT position, number, id, seq, at FROM conversations
     JOIN facts ON conversation = number
         AND seq = (SELECT max(seq) FROM facts WHERE conversation = conversations.number)
     WHERE number BETWEEN ? AND ? ORDER BY position DESC LIMIT ?
 """
+
+
+_END: Seq = 2**62
+_PREFIX = "SELECT parent, id, through FROM prefixes JOIN conversations ON number = parent WHERE conversation = ?"
+
+
+class Stretch(NamedTuple):
+    """Facts that one conversation owns and another shows: all of them, or what a fork shares."""
+
+    number: int
+    owner: ConversationId
+    after: Seq
+    through: Seq
+
+
+def stretches_of(connection: apsw.Connection, number: int, conversation_id: ConversationId) -> list[Stretch]:
+    """What a conversation is made of, oldest first: its own facts, and before them those that it shares."""
+    found: list[Stretch] = []
+    through = _END
+    # A database that is only read may be older than forks.
+    while (under := connection.execute(_PREFIX, (number,)).get if _knows_forks(connection) else None) is not None:
+        parent, parent_id, shared = under
+        found.append(Stretch(number, conversation_id, shared, through))
+        number, conversation_id, through = parent, parent_id, shared
+    found.append(Stretch(number, conversation_id, 0, through))
+    return found[::-1]
+
+
+def _knows_forks(connection: apsw.Connection) -> bool:
+    return connection.table_exists("main", "prefixes")
 
 
 class Reader:
@@ -58,32 +88,54 @@ class Reader:
         _ = self._connection
 
     def since(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Read]:
-        number = self._number(conversation_id)
-        try:
-            rows = self._rows(_AFTER, number, seq, limit)
-        except (apsw.CorruptError, apsw.IOError):
-            rows = [row for row in self._salvaged(number, conversation_id) if row.seq > seq][:limit]
-        return _judged(conversation_id, rows, seq + 1)
+        found: list[Read] = []
+        for stretch in self._stretches(conversation_id):
+            if seq < stretch.through and len(found) < limit:
+                reads = self._after(stretch, max(seq, stretch.after), limit - len(found))
+                found += _shown_as(conversation_id, stretch, reads)
+        return found
 
     def before(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Read]:
-        number = self._number(conversation_id)
+        found: list[Read] = []
+        for stretch in reversed(self._stretches(conversation_id)):
+            if seq > stretch.after + 1 and len(found) < limit:
+                reads = self._up_to(stretch, min(seq, stretch.through + 1), limit - len(found))
+                found[:0] = _shown_as(conversation_id, stretch, reads)
+        return found
+
+    def _after(self, stretch: Stretch, seq: Seq, limit: int) -> list[Read]:
+        number, owner, _, through = stretch
+        ask = min(limit, through - seq)
+        try:
+            rows = self._rows(_AFTER, number, seq, ask)
+        except (apsw.CorruptError, apsw.IOError):
+            rows = [row for row in self._salvaged(number, owner) if row.seq > seq][:ask]
+        reads = _judged(owner, (row for row in rows if row.seq <= through), seq + 1)
+        if through != _END and len(rows) < ask:
+            last = reads[-1].seq if reads else seq
+            reads += _missing(owner, last + 1, through)
+        return reads
+
+    def _up_to(self, stretch: Stretch, seq: Seq, limit: int) -> list[Read]:
+        number, owner, after, _ = stretch
         try:
             rows = self._rows(_BEFORE, number, seq, limit)[::-1]
         except (apsw.CorruptError, apsw.IOError):
-            rows = [row for row in self._salvaged(number, conversation_id) if row.seq < seq][-limit:]
-        return _judged(conversation_id, rows, rows[0].seq if rows else seq)
+            rows = [row for row in self._salvaged(number, owner) if row.seq < seq][-limit:]
+        rows = [row for row in rows if row.seq > after]
+        return _judged(owner, rows, rows[0].seq if rows else seq)
 
     def opening(self, conversation_id: ConversationId) -> tuple[list[Read], Seq]:
         """What stands before the cut, and the seq after which everything is needed."""
-        number = self._number(conversation_id)
-        try:
-            compactions = self._landmarks(number, COMPACTED, "DESC", 3)
-        except (apsw.CorruptError, apsw.IOError):
-            compactions = []
-        for row in compactions:
-            match read_row(conversation_id, row):
-                case Recorded(fact=ContextCompacted(through_seq=through)) if 0 < through < row.seq:
-                    return self.since(conversation_id, 0, 1), through
+        for stretch in reversed(self._stretches(conversation_id)):
+            try:
+                compactions = self._landmarks(stretch, COMPACTED, "DESC", 3)
+            except (apsw.CorruptError, apsw.IOError):
+                compactions = []
+            for row in compactions:
+                match read_row(stretch.owner, row):
+                    case Recorded(fact=ContextCompacted(through_seq=through)) if 0 < through < row.seq:
+                        return self.since(conversation_id, 0, 1), through
         return [], 0
 
     def blob(self, sha256: str) -> bytes:
@@ -120,17 +172,22 @@ class Reader:
     def _summary(
         self, number: int, conversation_id: ConversationId, last_seq: Seq, last_at: int, now_ms: int, host: str
     ) -> ConversationSummary:
+        stretches = stretches_of(self._connection, number, conversation_id)
+
         def landmark(kind: int, order: str = "ASC") -> Recorded | None:
-            try:
-                rows = self._landmarks(number, kind, order, 1)
-            except (apsw.CorruptError, apsw.IOError):
-                return None
-            read = read_row(conversation_id, rows[0]) if rows else None
-            return read if isinstance(read, Recorded) else None
+            for stretch in stretches if order == "ASC" else reversed(stretches):
+                try:
+                    rows = self._landmarks(stretch, kind, order, 1)
+                except (apsw.CorruptError, apsw.IOError):
+                    return None
+                if rows:
+                    read = read_row(stretch.owner, rows[0])
+                    return read if isinstance(read, Recorded) else None
+            return None
 
         return summary(
             conversation_id,
-            opened=landmark(OPENED),
+            opened=landmark(OPENED, "DESC"),
             first_turn=landmark(TURN_STARTED),
             last_turn=landmark(TURN_STARTED, "DESC"),
             last_end=landmark(TURN_ENDED, "DESC"),
@@ -149,8 +206,13 @@ class Reader:
     def _rows(self, query: str, *values: int) -> list[Row]:
         return [Row(*row) for row in self._connection.execute(query, values)]
 
-    def _landmarks(self, number: int, kind: int, order: str, limit: int) -> list[Row]:
-        return self._rows(f"{_LANDMARKS} {order} LIMIT {limit}", number, kind)
+    def _stretches(self, conversation_id: ConversationId) -> list[Stretch]:
+        number = self._number(conversation_id)
+        with explained(self._path):
+            return stretches_of(self._connection, number, conversation_id)
+
+    def _landmarks(self, stretch: Stretch, kind: int, order: str, limit: int) -> list[Row]:
+        return self._rows(f"{_LANDMARKS} {order} LIMIT {limit}", stretch.number, kind, stretch.through)
 
     def _salvaged(self, number: int, conversation_id: ConversationId) -> list[Row]:
         """Every sound row that can still be reached, one by one and without an index."""
@@ -185,16 +247,24 @@ def _judged(conversation_id: ConversationId, rows: Iterable[Row], expected: Seq)
     for row in rows:
         read = read_row(conversation_id, row)
         if isinstance(read, Recorded):
-            found += (
-                Damaged(conversation_id=conversation_id, seq=missing, why="it is missing")
-                for missing in range(expected, read.seq)
-            )
+            found += _missing(conversation_id, expected, read.seq - 1)
         else:
             # A damaged row's own seq may be part of the damage; its place is not.
             read = msgspec.structs.replace(read, seq=expected)
         found.append(read)
         expected = read.seq + 1
     return found
+
+
+def _missing(conversation_id: ConversationId, first: Seq, last: Seq) -> list[Damaged]:
+    return [Damaged(conversation_id=conversation_id, seq=seq, why="it is missing") for seq in range(first, last + 1)]
+
+
+def _shown_as(conversation_id: ConversationId, stretch: Stretch, reads: list[Read]) -> list[Read]:
+    """A fork shows the facts that it shares as its own."""
+    if stretch.owner == conversation_id:
+        return reads
+    return [msgspec.structs.replace(each, conversation_id=conversation_id) for each in reads]
 
 
 def unpacked(compressed: int, data: bytes) -> bytes | None:

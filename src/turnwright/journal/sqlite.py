@@ -32,7 +32,7 @@ from turnwright.journal.waking import Waker
 from turnwright.journal.writer import Writer
 from turnwright.schema.errors import InputError, JournalError, JournalUnwritable
 from turnwright.schema.facts import Fact, Recorded
-from turnwright.schema.ids import ConversationId, Seq
+from turnwright.schema.ids import ConversationId, Prefix, Seq
 
 Answer = TypeVar("Answer")
 
@@ -129,13 +129,15 @@ class SqliteJournal:
 
     # Writing
 
-    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Lease:
+    async def acquire(
+        self, conversation_id: ConversationId, *, create: bool = False, prefix: Prefix | None = None
+    ) -> Lease:
         """JournalHeld names who else writes it. A holder that is dead is replaced at once."""
         writer = self._writable()
         now_ms = self._clock.wall_ms()
 
         def take(connection: apsw.Connection) -> SqliteLease:
-            held = leases.acquire(connection, conversation_id, create=create, me=self._me, now_ms=now_ms)
+            held = leases.acquire(connection, conversation_id, create=create, prefix=prefix, me=self._me, now_ms=now_ms)
             lease = SqliteLease(conversation_id, held.generation, held.last_seq, self._give_back)
             lease.number, lease.last_hash = held.number, held.last_hash
             return lease

@@ -21,7 +21,7 @@ from turnwright.journal import losses
 from turnwright.journal.database import DATABASE, LOG, PAGE_BYTES, explain, open_reader, register_checksums
 from turnwright.journal.log import Walk, walk
 from turnwright.journal.marks import MARK, Mark, read_mark
-from turnwright.journal.reading import unpacked
+from turnwright.journal.reading import stretches_of, unpacked
 from turnwright.journal.records import Damaged, Finding, Place, Report
 from turnwright.journal.rows import HASH_BYTES, NO_HASH, Row, landmark_of, read_row
 from turnwright.schema.errors import InputError, JournalError, JournalTooNew
@@ -185,7 +185,7 @@ class _Verification:
     def _chain(self, connection: apsw.Connection, number: int, conversation_id: str) -> Iterator[Row]:
         """The rows of a conversation, each held against the one before."""
         query = "SELECT seq, at, schema_version, landmark, body, link FROM facts WHERE conversation = ? ORDER BY seq"
-        expected, before = 1, NO_HASH
+        expected, before = self._beginning(connection, number, conversation_id)
         for found in connection.execute(query, (number,)):
             row = Row(*found)
             if row.seq != expected:
@@ -201,6 +201,26 @@ class _Verification:
                 )
             yield row
             expected, before = row.seq + 1, row.link[HASH_BYTES:]
+
+    def _beginning(self, connection: apsw.Connection, number: int, conversation_id: str) -> tuple[int, bytes]:
+        """The first seq of its own and what that follows: nothing, or the last fact that a fork shares."""
+        *shared, own = stretches_of(connection, number, conversation_id)
+        if not shared:
+            return 1, NO_HASH
+        parent, owner, _, through = shared[-1]
+        row = connection.execute("SELECT link FROM facts WHERE conversation = ? AND seq = ?", (parent, through)).get
+        if row is None:
+            self._found(
+                "record",
+                f"{conversation_id} shares {owner} up to seq {through}, which is gone",
+                conversation_id,
+                through,
+            )
+            first = connection.execute(
+                "SELECT link FROM facts WHERE conversation = ? AND seq = ?", (number, through + 1)
+            ).get
+            row = first[:HASH_BYTES] if first else NO_HASH
+        return own.after + 1, row[-HASH_BYTES:]
 
     def _record(self, conversation_id: str, row: Row) -> None:
         read = read_row(conversation_id, row)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from turnwright.schema.facts import AttemptEnded, Fact, Recorded
-from turnwright.schema.ids import ConversationId, Seq
+from turnwright.schema.ids import ConversationId, Prefix, Seq
 
 
 class Lease(Protocol):
@@ -24,8 +24,11 @@ Held = TypeVar("Held", bound=Lease)
 class Journal(Protocol[Held]):
     """Append-only facts. Every implementation passes `turnwright.testing.journal_conformance`."""
 
-    async def acquire(self, conversation_id: ConversationId, *, create: bool = False) -> Held:
-        """Raises JournalHeld, naming the holder, or InputError where there is no such conversation."""
+    async def acquire(
+        self, conversation_id: ConversationId, *, create: bool = False, prefix: Prefix | None = None
+    ) -> Held:
+        """Raises JournalHeld, naming the holder, or InputError where there is no such conversation. With `prefix` a new
+        one begins after the facts of another, which it shares."""
         ...
 
     async def append(

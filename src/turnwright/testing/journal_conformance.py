@@ -33,6 +33,7 @@ from turnwright.schema.facts import (
     Unknown,
     encode_body,
 )
+from turnwright.schema.ids import Prefix
 
 Raised = TypeVar("Raised", bound=Exception)
 
@@ -54,7 +55,7 @@ class WallTime:
 class Journal(Protocol):
     """The shape of a journal. Summaries and reports are read by name only."""
 
-    async def acquire(self, conversation_id: str, *, create: bool = False) -> Any: ...
+    async def acquire(self, conversation_id: str, *, create: bool = False, prefix: Prefix | None = None) -> Any: ...
 
     async def append(
         self, lease: Any, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = ...
@@ -419,6 +420,103 @@ async def an_append_that_nobody_awaits_is_whole_or_absent(open_journal: OpenJour
         assert (await journal.verify()).clean
 
 
+async def _forked(journal: Journal, parent: str, through: int, child: str) -> Any:
+    return await journal.acquire(child, create=True, prefix=Prefix(parent, through))
+
+
+async def a_fork_shows_the_shared_facts_as_its_own(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal, other = await bench.journal(), await bench.journal()
+        parent = await journal.acquire(ONE, create=True)
+        await journal.append(parent, [_opened(title="First"), *(_note(str(seq)) for seq in range(2, 11))])
+        lease = await _forked(journal, ONE, 6, TWO)
+        assert lease.last_seq == 6
+        assert _texts(await journal.since(TWO)) == ["2", "3", "4", "5", "6"]
+        assert [each.id for each in await journal.conversations()] == [ONE]
+        opened = _opened(title="Second", parent=ONE, forked_at=6)
+        assert list(await journal.append(lease, [opened, _note("8"), _note("9")])) == [7, 8, 9]
+        await journal.append(parent, [_note("11")])
+        table = [
+            (other.since(TWO), range(1, 10)),
+            (other.since(TWO, 4, 4), range(5, 9)),
+            (other.since(TWO, 2, 3), range(3, 6)),
+            (other.since(TWO, 6), range(7, 10)),
+            (other.since(TWO, 8), range(9, 10)),
+            (other.before(TWO, 9, 4), range(5, 9)),
+            (other.before(TWO, 5, 2), range(3, 5)),
+            (other.before(TWO, 7, 99), range(1, 7)),
+            (other.tail(TWO, 5), range(5, 10)),
+            (other.tail(TWO, 2), range(8, 10)),
+            (other.opening(TWO), range(1, 10)),
+            (other.since(ONE), range(1, 12)),
+        ]
+        for read, expected in table:
+            found = await read
+            assert _seqs(found) == list(expected)
+            assert len({each.conversation_id for each in found}) == 1
+        mine, parents = await other.since(TWO), await other.since(ONE)
+        assert [(each.seq, each.body) for each in mine[:6]] == [(each.seq, each.body) for each in parents[:6]]
+        follower = other.follow(TWO, 5)
+        assert [(await _next(follower)).seq for _ in range(4)] == [6, 7, 8, 9]
+        listed = {each.id: (each.title, each.facts) for each in await other.conversations()}
+        assert listed == {ONE: ("First", 11), TWO: ("Second", 9)}
+        report = await other.verify()
+        assert (report.clean, report.conversations, report.facts) == (True, 2, 14), report.findings
+        assert list(other.damaged(TWO)) == []
+
+
+async def a_fork_goes_on_where_it_was_left(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        first, second = await bench.journal(), await bench.journal()
+        await first.append(await first.acquire(ONE, create=True), [_opened(), _note("2"), _note("3")])
+        lease = await _forked(first, ONE, 2, TWO)
+        await first.append(lease, [_opened(parent=ONE, forked_at=2)])
+        await lease.release()
+        again = await second.acquire(TWO)
+        assert again.last_seq == 3
+        assert list(await second.append(again, [_note("4")])) == [4]
+        assert (await first.verify()).clean
+
+
+async def a_fork_of_a_fork_reads_through_both(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        await journal.append(await journal.acquire(ONE, create=True), [_note(f"one {seq}") for seq in range(1, 6)])
+        await journal.append(await _forked(journal, ONE, 3, TWO), [_note(f"two {seq}") for seq in range(4, 8)])
+        late, early = "c_000000000000000child", "c_000000000000000early"
+        await journal.append(await _forked(journal, TWO, 5, late), [_note("late 6")])
+        await journal.append(await _forked(journal, TWO, 2, early), [_note("early 3")])
+        assert _texts(await journal.since(late)) == ["one 1", "one 2", "one 3", "two 4", "two 5", "late 6"]
+        assert _texts(await journal.since(early)) == ["one 1", "one 2", "early 3"]
+        assert _texts(await journal.before(late, 6, 3)) == ["one 3", "two 4", "two 5"]
+        report = await journal.verify()
+        assert (report.clean, report.facts) == (True, 11), report.findings
+
+
+async def a_fork_opens_from_the_compaction_it_shares(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        lease = await journal.acquire(ONE, create=True)
+        compacted = (1, ContextCompacted(through_seq=4, digest="one to four"))
+        later = (1, ContextCompacted(through_seq=8, digest="more"))
+        await journal.append(lease, [_opened(), *(_note(str(seq)) for seq in range(2, 6)), compacted, _note("7")])
+        await journal.append(lease, [_note("8"), _note("9"), later])
+        await journal.append(await _forked(journal, ONE, 7, TWO), [_opened(parent=ONE, forked_at=7)])
+        assert _seqs(await journal.opening(TWO)) == [1, 5, 6, 7, 8]
+        assert _seqs(await journal.opening(ONE)) == [1, 9, 10]
+
+
+async def a_fork_at_no_fact_is_an_input_error(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        assert ONE in str(await _raises(InputError, _forked(journal, ONE, 1, TWO)))
+        await journal.append(await journal.acquire(ONE, create=True), [_note("1"), _note("2")])
+        for through in (0, -1, 3):
+            error = await _raises(InputError, _forked(journal, ONE, through, TWO))
+            assert str(through) in str(error) and "1 to 2" in error.remedy
+        assert list(await journal.append(await _forked(journal, ONE, 2, TWO), [_note("3")])) == [3]
+
+
 async def a_sound_journal_verifies_clean(open_journal: OpenJournal) -> None:
     async with _bench(open_journal) as bench:
         journal = await bench.journal()
@@ -448,5 +546,10 @@ CHECKS: tuple[Check, ...] = (
     appends_on_one_lease_do_not_mix,
     what_was_appended_outlives_the_journal,
     an_append_that_nobody_awaits_is_whole_or_absent,
+    a_fork_shows_the_shared_facts_as_its_own,
+    a_fork_goes_on_where_it_was_left,
+    a_fork_of_a_fork_reads_through_both,
+    a_fork_opens_from_the_compaction_it_shares,
+    a_fork_at_no_fact_is_an_input_error,
     a_sound_journal_verifies_clean,
 )
