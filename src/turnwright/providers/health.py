@@ -13,9 +13,14 @@ import msgspec
 
 from turnwright.schema.routes import Tried
 from turnwright.schema.settings import Breaker
+from turnwright.schema.verdicts import Verdict
 
 TRIAL_S = 660.0
 """A trial that never reports (its process died) is given up after this long: longer than any attempt may take."""
+
+ANSWERS: frozenset[Verdict] = frozenset(
+    {"complete", "length", "refused", "tool_calls", "reasoning_only", "malformed_call"}
+)
 
 Circuit: TypeAlias = Literal["closed", "open", "trial"]
 
@@ -68,9 +73,14 @@ def after(health: Health, tried: Tried, breaker: Breaker, now_s: float) -> Healt
             opened_at_s=now_s if opens else None,
             down_since_s=(health.down_since_s or now_s) if opens else None,
         )
-    if tried.verdict in ("complete", "length", "refused", "tool_calls", "reasoning_only", "malformed_call"):
+    if answered(tried):
         return HEALTHY
     return msgspec.structs.replace(health, trial_at_s=None)
+
+
+def answered(tried: Tried) -> bool:
+    """The route did its work, whatever the model made of it."""
+    return not tried.retryable and tried.verdict in ANSWERS
 
 
 def opens_until_s(health: Health, breaker: Breaker) -> float | None:

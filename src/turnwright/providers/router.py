@@ -17,6 +17,7 @@ from turnwright.providers.health import (
     Health,
     Way,
     after,
+    answered,
     circuit_of,
     opens_until_s,
     trial_begun,
@@ -131,9 +132,9 @@ class Router:
 
     def judged(self, tried: Tried) -> Sequence[str]:
         """A failure also counts for whatever asks more of the route: what cannot give a document cannot stream one. And
-        one that has nothing to do with streaming counts for both."""
+        one that has nothing to do with streaming counts for both. A success also counts for what asks less."""
         asked = Way(tried.route, tried.stream, tried.tools)
-        for way in _failed(tried) if tried.retryable else [asked]:
+        for way in _touched(asked, tried):
             before = self._health.of(way)
             now = after(before, tried, self._breaker, self._wall_s())
             if now != before:
@@ -180,10 +181,15 @@ class Router:
         return f"{max(0.0, left_s):.0f} s after failures in a row, the last: {health.last_failure}"
 
 
-def _failed(tried: Tried) -> list[Way]:
-    least_stream = tried.stream and tried.verdict in STREAM_FAULTS
-    every = [Way(tried.route, stream, tools) for stream in (False, True) for tools in (False, True)]
-    return [way for way in every if way.stream >= least_stream and way.tools >= tried.tools]
+def _touched(asked: Way, tried: Tried) -> list[Way]:
+    every = [Way(asked.route, stream, tools) for stream in (False, True) for tools in (False, True)]
+    if tried.retryable:
+        least_stream = tried.stream and tried.verdict in STREAM_FAULTS
+        return [way for way in every if way.stream >= least_stream and way.tools >= asked.tools]
+    if answered(tried):
+        # Else a way that failed along with it would stay closed long after its host has recovered.
+        return [way for way in every if way.stream <= asked.stream and way.tools <= asked.tools]
+    return [asked]
 
 
 def _whole(way: Way) -> Way:
