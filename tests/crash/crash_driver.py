@@ -23,7 +23,7 @@ from turnwright.app.running import Running
 from turnwright.app.turns import carried_on, first_turn, opening
 from turnwright.cli.output import StreamFace, show
 from turnwright.config.load import Flag, load
-from turnwright.kernel.ports import Continue, Judgement, Tools, Warn
+from turnwright.kernel.ports import Continue, Judgement, Question, Tools, Warn
 from turnwright.schema.facts import ConversationOpened, Fact, ToolEnded
 from turnwright.schema.messages import RuntimeMessage
 from turnwright.session.conversation import Conversation, Session
@@ -79,8 +79,8 @@ async def main(what: str, place: Place, plan: CrashPlan) -> int:
     return shown.exit_code
 
 
-async def _yes(question: str, choices: Sequence[str]) -> str | None:
-    del question, choices
+async def _yes(question: Question) -> str | None:
+    del question
     return "yes"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from turnwright.kernel.history import History
 from turnwright.kernel.loop import Turn, run_turn
-from turnwright.kernel.ports import Letter, Ports, Ready, ToolOutcome, Unfit
+from turnwright.kernel.ports import Letter, Ports, Question, Ready, ToolOutcome, Unfit
 from turnwright.providers.script import Call, Expect, Step
 from turnwright.providers.scripted import ScriptedModel, ScriptMismatch
 from turnwright.schema.errors import ToolFailure
@@ -112,7 +112,7 @@ async def test_the_small_ports() -> None:
     assert not isinstance(reservation, str)
     reservation.settle(3, None)
     assert (ledger.reserved, ledger.settled) == ([("r", 1, 2)], [(3, None)])
-    assert await nobody_answers("?", ()) is None
+    assert await nobody_answers(Question(approval_id="a", conversation_id="c", text="?")) is None
 
 
 def test_cancellation() -> None:

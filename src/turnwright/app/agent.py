@@ -17,7 +17,7 @@ from turnwright.app.running import Running
 from turnwright.app.turns import first_turn, next_turn, opening
 from turnwright.config.load import Flag, Loaded, load
 from turnwright.kernel.loop import TurnOutcome
-from turnwright.kernel.ports import Ask, Model
+from turnwright.kernel.ports import Ask, Model, Question
 from turnwright.schema.errors import UsageError
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.limits import Limits, check_limits
@@ -75,7 +75,7 @@ class Agent:
         self._config = Path(config) if config is not None else None
         self._limits = check_limits(limits) if limits is not None else None
         self._mode = mode
-        self._ask: Ask = ask or nobody_answers
+        self._ask: Ask = _asking(ask) if ask is not None else nobody_answers
         self._engine: Engine | None = None
         self._opened: Any = None
 
@@ -140,6 +140,13 @@ class Agent:
             folders = msgspec.structs.replace(loaded.folders, data=self._data_dir)
             loaded = msgspec.structs.replace(loaded, folders=folders)
         return loaded
+
+
+def _asking(ask: Callable[[str, Sequence[str]], Awaitable[str | None]]) -> Ask:
+    async def asked(question: Question) -> str | None:
+        return await ask(question.text, question.choices)
+
+    return asked
 
 
 def _endpoint_flags(model: str | Model, base_url: str | None, dialect: str | None) -> list[Flag]:

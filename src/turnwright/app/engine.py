@@ -20,7 +20,7 @@ from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
 from turnwright.config.tool_environment import tool_environment
 from turnwright.journal.port import Journal
-from turnwright.kernel.ports import Ask, Guards, Judgement, Model
+from turnwright.kernel.ports import Ask, Guards, Judgement, Model, Question
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
 from turnwright.schema.errors import ConfigError, InputError
@@ -33,9 +33,9 @@ RUNS_FOLDER = "runs"
 SPOOL_FOLDER = "spool"
 
 
-async def nobody_answers(question: str, choices: Sequence[str]) -> str | None:
+async def nobody_answers(question: Question) -> str | None:
     """`Ask` where there is nobody: a denial."""
-    del question, choices
+    del question
     return None
 
 

@@ -10,7 +10,7 @@ import msgspec
 from turnwright.kernel.ports import ToolContext
 from turnwright.schema.masking import Masker
 from turnwright.schema.prompt import ToolSpec
-from turnwright.schema.tools import Ready, ToolOutcome, Unfit
+from turnwright.schema.tools import Asks, Ready, ToolOutcome, Unfit
 from turnwright.tools.registry import Toolbox
 
 
@@ -24,7 +24,7 @@ class MaskedTools:
     def offered(self, mode: str) -> tuple[ToolSpec, ...]:
         return self._toolbox.offered(mode)
 
-    def check(self, name: str, arguments: str) -> Ready | Unfit:
+    def check(self, name: str, arguments: str) -> Ready | Unfit | Asks:
         return self._toolbox.check(name, arguments)
 
     async def run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 
 from turnwright.cli.terminal import Terminal
+from turnwright.kernel.ports import Question
 from turnwright.views.text import Span, line, safe
 
 LINE_BYTES_MAX = 65_536
@@ -21,11 +22,11 @@ class Asker:
         self._fd = stdin_fd
         self._turn = asyncio.Lock()  # two tools may ask at once
 
-    async def __call__(self, question: str, choices: Sequence[str]) -> str | None:
+    async def __call__(self, question: Question) -> str | None:
         async with self._turn:
             self._err.held = True
             try:
-                return await self._asked(question, choices)
+                return await self._asked(question.text, question.choices)
             finally:
                 self._err.held = False
 
@@ -42,7 +43,7 @@ class Asker:
                 return None
             if not choices:
                 return said
-            if (chosen := _chosen(said, choices)) is not None:
+            if (chosen := chosen_of(said, choices)) is not None:
                 return chosen
             self._err.lines([line(Span(f"Answer with 1 to {len(choices)}, or one of the words.", "warn"))])
 
@@ -59,7 +60,8 @@ class Asker:
         return raw.decode("utf-8", "replace").rstrip("\r\n") if raw else None
 
 
-def _chosen(said: str, choices: Sequence[str]) -> str | None:
+def chosen_of(said: str, choices: Sequence[str]) -> str | None:
+    """A choice by its number, its words, or the beginning that only it has."""
     said = said.strip()
     if said.isdecimal() and 1 <= int(said) <= len(choices):
         return choices[int(said) - 1]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from turnwright.kernel.history import interrupted_text
-from turnwright.kernel.ports import Block, Ports
+from turnwright.kernel.ports import Block, Ports, Question
 from turnwright.kernel.scribe import Scribe
 from turnwright.schema.facts import ApprovalAnswered, ApprovalAsked, Fact, ToolEnded, ToolStarted
 from turnwright.schema.ids import CallId, ConversationId, StepId, TurnId
@@ -18,7 +18,7 @@ from turnwright.schema.limits import Dispatch
 from turnwright.schema.live import ToolOutput
 from turnwright.schema.messages import ToolCall
 from turnwright.schema.prompt import ToolSpec
-from turnwright.schema.tools import Ready, ToolOutcome, Unfit
+from turnwright.schema.tools import Asks, Ready, ToolOutcome, Unfit
 from turnwright.schema.verdicts import Effect, idempotency_of
 
 ABANDON_AFTER_S = 0.7
@@ -36,6 +36,7 @@ class Planned(msgspec.Struct, frozen=True):
     arguments: dict[str, Any]
     effect: Effect
     together: bool
+    asks: Asks | None = None
     same: tuple[ToolCall, ...] = ()
 
 
@@ -46,7 +47,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 def plan(
     calls: Sequence[ToolCall],
-    checked: Mapping[CallId, Ready | Unfit],
+    checked: Mapping[CallId, Ready | Unfit | Asks],
     specs: Mapping[str, ToolSpec],
     blocked: Mapping[CallId, Block],
 ) -> tuple[list[list[Planned]], list[Refused]]:
@@ -72,7 +73,9 @@ def plan(
             continue
         if spec.effect == "reads":
             first_alike[alike] = len(flat)
-        flat.append(Planned(call, ready.arguments, spec.effect, spec.effect == "reads" or spec.concurrent))
+        asks = ready if isinstance(ready, Asks) else None
+        together = (spec.effect == "reads" or spec.concurrent) and asks is None
+        flat.append(Planned(call, ready.arguments, spec.effect, together, asks))
         if spec.effect != "reads":
             # What a read saw before an effect is not what it would see after.
             first_alike.clear()
@@ -156,12 +159,13 @@ class Dispatcher:
             while self._running:
                 await self._next_end()
             for batch in batches:
-                await self._run_batch(batch)
+                if batch[0].asks is None or await self._allowed(batch[0], batch[0].asks):
+                    await self._run_batch(batch)
         except BaseException:
             await self._interrupt()
             raise
 
-    def check(self, call: ToolCall, specs: Mapping[str, ToolSpec]) -> Ready | Unfit:
+    def check(self, call: ToolCall, specs: Mapping[str, ToolSpec]) -> Ready | Unfit | Asks:
         if call.problem:
             return Unfit(call.problem)
         if call.name not in specs:
@@ -186,13 +190,23 @@ class Dispatcher:
         self._early.clear()
         self.considered, self._may_start_early = 0, True
 
-    async def ask(self, call_id: CallId, question: str, choices: Sequence[str]) -> str | None:
-        """The question is on record before it is put, the answer before it is used."""
+    async def ask(self, call_id: CallId, question: str, choices: Sequence[str], tool: str = "") -> str | None:
+        """The question is on record before it is put, the answer before it is used. What the user said before a crash
+        is not asked again."""
+        if (known := self._scribe.history.answer_from_before(call_id, question)) is not None:
+            return known
         approval_id = self.ports.ids.new("approval")
-        await self._scribe.record(
-            self._stamp(ApprovalAsked(approval_id=approval_id, question=question, choices=tuple(choices)), call_id)
+        asked = ApprovalAsked(approval_id=approval_id, question=question, choices=tuple(choices), tool=tool)
+        await self._scribe.record(self._stamp(asked, call_id))
+        answer = await self.ports.ask(
+            Question(
+                approval_id=approval_id,
+                conversation_id=self.conversation_id,
+                text=question,
+                choices=tuple(choices),
+                tool=tool,
+            )
         )
-        answer = await self.ports.ask(question, choices)
         await self._scribe.record(
             self._stamp(
                 ApprovalAnswered(
@@ -202,6 +216,17 @@ class Dispatcher:
             )
         )
         return answer
+
+    async def _allowed(self, planned: Planned, asks: Asks) -> bool:
+        """A call that needs a yes runs alone, once that is on record; otherwise the model reads why it did not."""
+        call = planned.call
+        answer = await self.ask(call.id, asks.question, asks.choices, call.name)
+        if answer in asks.grants:
+            return True
+        why = "nobody could answer whether it may run, which is a no" if answer is None else f"the user said: {answer}"
+        for refused in (call, *planned.same):
+            self._scribe.note(self._ended(refused, ToolOutcome(output=f"not executed: {why}"), 0.0, "refused"))
+        return False
 
     async def _run_batch(self, batch: Sequence[Planned]) -> None:
         waiting = deque(batch)

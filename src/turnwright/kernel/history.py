@@ -12,6 +12,8 @@ import msgspec
 
 from turnwright.kernel.compaction import stubbed
 from turnwright.schema.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
     ContextCompacted,
     Fact,
     GuardTripped,
@@ -56,6 +58,10 @@ class History:
         self._started: dict[CallId, ToolStarted] = {}
         self._ended: dict[CallId, ToolEnded] = {}
         self._after: list[Message] = []
+        self._asked: dict[str, ApprovalAsked] = {}
+        self._answers: list[tuple[CallId, str, str]] = []
+        """What the user answered to the open calls: call, question, answer."""
+        self._answers_from_before: list[tuple[CallId, str, str]] = []
 
     def apply(self, fact: Fact | Unknown) -> None:
         match fact:
@@ -76,6 +82,13 @@ class History:
                 self._say(UserMessage(text=fact.text))
             case GuardTripped(said=RuntimeMessage() as said) | Note(said=RuntimeMessage() as said):
                 self._say(said)
+            case ApprovalAsked():
+                self._asked[fact.approval_id] = fact
+            case ApprovalAnswered(by="user"):
+                if (asked := self._asked.pop(fact.approval_id, None)) is not None:
+                    self._answers.append((asked.call_id or "", asked.question, fact.answer))
+            case Note(code="turn-resumed"):
+                self._answers_from_before = list(self._answers)
             case ContextCompacted(stubbed=calls) if calls:
                 self._leave_out(frozenset(calls))
             case TurnEnded():
@@ -89,6 +102,14 @@ class History:
         if self._reply is None:
             return []
         return [(call, self._state(call.id)) for call in self._reply.calls]
+
+    def answer_from_before(self, call_id: CallId, question: str) -> str | None:
+        """What the user said to it before the crash, once; None where it was not answered then."""
+        for answered in self._answers_from_before:
+            if answered[:2] == (call_id, question):
+                self._answers_from_before.remove(answered)
+                return answered[2]
+        return None
 
     @property
     def open_step_id(self) -> str:
@@ -106,6 +127,8 @@ class History:
                 self._append(ToolResults(results=tuple(self._result(call) for call in kept)))
         self._started.clear()
         self._ended.clear()
+        self._asked.clear()
+        self._answers.clear()
         for message in self._after:
             self._append(message)
         self._after.clear()

@@ -17,6 +17,8 @@ from turnwright.schema.routes import NoRoute as NoRoute
 from turnwright.schema.routes import Price as Price
 from turnwright.schema.routes import Route as Route
 from turnwright.schema.routes import Tried as Tried
+from turnwright.schema.tools import Asks as Asks
+from turnwright.schema.tools import Question as Question
 from turnwright.schema.tools import Ready as Ready
 from turnwright.schema.tools import ToolOutcome as ToolOutcome
 from turnwright.schema.tools import Unfit as Unfit
@@ -92,8 +94,8 @@ class Tools(Protocol):
         """The tools of a mode, in a stable order. The same tuple while nothing changes."""
         ...
 
-    def check(self, name: str, arguments: str) -> Ready | Unfit:
-        """Parse and validate; `arguments` is the text of a JSON object."""
+    def check(self, name: str, arguments: str) -> Ready | Unfit | Asks:
+        """Parse, validate, and say whether it may run; `arguments` is the text of a JSON object."""
         ...
 
     async def run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
@@ -194,7 +196,7 @@ class Cancel(Protocol):
         ...
 
 
-Ask: TypeAlias = Callable[[str, Sequence[str]], Awaitable[str | None]]
+Ask: TypeAlias = Callable[[Question], Awaitable[str | None]]
 """Puts a question to the user. None when nobody can answer."""
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from turnwright.schema.ids import ConversationId
 from turnwright.schema.messages import Image
 
 Detail: TypeAlias = dict[str, str | int | float | bool | None]
@@ -22,6 +23,27 @@ class Unfit(msgspec.Struct, frozen=True):
     """Why a call must not be executed, worded for the model."""
 
     problem: str
+
+
+class Asks(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that fits, and runs only if the user says so."""
+
+    arguments: dict[str, Any]
+    question: str
+    choices: tuple[str, ...] = ("yes", "no")
+    grants: tuple[str, ...] = ("yes",)
+    """The answers that let it run. Any other is a no, and so is none."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is put to the user: by a tool, or about one that needs a yes."""
+
+    approval_id: str
+    conversation_id: ConversationId
+    text: str
+    choices: tuple[str, ...] = ()
+    tool: str = ""
+    """The tool that asks whether it may run; empty where a tool asks something of its own."""
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,4 +79,5 @@ Idempotency: TypeAlias = Literal["repeatable", "once"]
 
 
 def idempotency_of(effect: Effect) -> Idempotency:
-    return "repeatable" if effect == "reads" else "once"
+    """A question changes nothing, and an answer that is on record is not asked for again."""
+    return "repeatable" if effect in ("reads", "asks") else "once"

@@ -9,17 +9,20 @@ assert record.facts == [...]
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, get_type_hints
 
 import msgspec
 
 from turnwright.kernel.ports import (
+    Asks,
     Conversation,
     Judgement,
     Letter,
     Model,
     Ports,
+    Question,
     Ready,
     Reservation,
     Route,
@@ -126,9 +129,9 @@ class _Settling:
         self._settled.append((tokens, cost_usd))
 
 
-async def nobody_answers(question: str, choices: Sequence[str]) -> str | None:
+async def nobody_answers(question: Question) -> str | None:
     """`Ask`: a denial."""
-    del question, choices
+    del question
     return None
 
 
@@ -158,7 +161,10 @@ class FunctionTools:
         *functions: Callable[..., Any],
         effects: dict[str, Effect] | None = None,
         concurrent: frozenset[str] = frozenset(),
+        needs_yes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`needs_yes`: tools that run only once the user says so, and what they ask."""
+        self._needs_yes = needs_yes
         self._functions = {function.__name__: function for function in functions}
         self._arguments = {name: _arguments_of(function) for name, function in self._functions.items()}
         self.ran: list[tuple[str, dict[str, Any]]] = []
@@ -178,14 +184,17 @@ class FunctionTools:
     def offered(self, mode: str) -> tuple[ToolSpec, ...]:
         return self._reading if mode == "plan" else self._specs
 
-    def check(self, name: str, arguments: str) -> Ready | Unfit:
+    def check(self, name: str, arguments: str) -> Ready | Unfit | Asks:
         if name not in self._functions:
             return Unfit(f"There is no tool {name}.")
         try:
             fitting = msgspec.json.decode(arguments, type=self._arguments[name])
         except (msgspec.DecodeError, msgspec.ValidationError) as bad:
             return Unfit(f"The arguments of {name} do not fit: {bad}.")
-        return Ready({field: getattr(fitting, field) for field in self._arguments[name].__struct_fields__})
+        given = {field: getattr(fitting, field) for field in self._arguments[name].__struct_fields__}
+        if name in self._needs_yes:
+            return Asks(arguments=given, question=self._needs_yes[name])
+        return Ready(given)
 
     async def run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         function = self._functions[name]
