@@ -7,7 +7,7 @@ from typing import Any
 
 from turnwright.kernel.history import History
 from turnwright.kernel.loop import Turn, TurnOutcome, run_turn
-from turnwright.providers.script import Call, Step
+from turnwright.providers.script import Call, Script, Step
 from turnwright.providers.scripted import ScriptedModel
 from turnwright.schema.facts import (
     AttemptEnded,
@@ -54,7 +54,7 @@ class Driven:
 
 
 async def drive(
-    steps: Sequence[Step],
+    steps: Sequence[Step] | Script,
     *tools: Callable[..., Any],
     turn: Turn | None = None,
     effects: dict[str, Any] | None = None,
@@ -62,7 +62,7 @@ async def drive(
     **replaced: Any,
 ) -> Driven:
     clock = replaced.setdefault("clock", FakeClock(auto=True))
-    record, model = MemoryRecord(), ScriptedModel(list(steps), clock=clock)
+    record, model = MemoryRecord(), ScriptedModel(steps, clock=clock)
     toolset = FunctionTools(*(tools or (look,)), effects=effects, concurrent=concurrent)
     turn = turn or turn_of()
     outcome = await run_turn(turn, ports_for(model, **{"tools": toolset, **replaced}), record)
@@ -81,7 +81,8 @@ def told(fact: Fact) -> str:
     kind = str(fact.__struct_config__.tag)
     match fact:
         case AttemptEnded():
-            return f"{kind} {fact.attempt} {fact.verdict}"
+            aside = "" if fact.purpose == "turn" else f" ({fact.purpose})"
+            return f"{kind} {fact.attempt} {fact.verdict}{aside}"
         case ModelReplied():
             return f"{kind} {fact.message.text!r} {[call.name for call in fact.message.calls]}"
         case ToolStarted():

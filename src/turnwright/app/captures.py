@@ -24,7 +24,7 @@ class AttemptCaptures:
 
     def __call__(self, lineage: str, cassette: Callable[[], Cassette]) -> None:
         """`wire`'s side, at the end of an attempt."""
-        self._waiting[lineage] = cassette
+        self._waiting[lineage.partition("~")[0]] = cassette  # a compaction changes what follows the id
 
     def take(self, lineage: str, ended: AttemptEnded) -> bytes | None:
         """`session`'s side: the redacted cassette with its verdict, if this attempt's is to be kept."""

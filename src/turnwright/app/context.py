@@ -69,6 +69,7 @@ class PromptContext:
         self._sections: dict[str, tuple[Section, ...]] = {}
         self._hashed: tuple[tuple[Section, ...], tuple[ToolSpec, ...]] = ((), ())
         self._segments: dict[str, str] = {}
+        self._prefix_chars = 0
 
     async def prompt(self, history: Conversation, tools: tuple[ToolSpec, ...], mode: str) -> Prompt:
         if mode not in self._sections:
@@ -87,13 +88,23 @@ class PromptContext:
 
     def segments(self, prompt: Prompt) -> dict[str, str]:
         """One per section, by name, and one for the tools; the same dict while nothing changes."""
-        system, tools = self._hashed
-        if prompt.system is not system or prompt.tools is not tools:
-            self._hashed = prompt.system, prompt.tools
-            self._segments = {section.name: hash_of(section.text) for section in prompt.system}
-            self._segments["tools"] = hash_of(prompt.tools)
+        self._look_at(prompt)
         return self._segments
 
+    def prefix_chars(self, prompt: Prompt) -> int:
+        self._look_at(prompt)
+        return self._prefix_chars
 
-def hash_of(value: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
+    def _look_at(self, prompt: Prompt) -> None:
+        system, tools = self._hashed
+        if prompt.system is system and prompt.tools is tools:
+            return
+        self._hashed = prompt.system, prompt.tools
+        offered = msgspec.json.encode(prompt.tools)
+        self._segments = {section.name: hash_of(section.text.encode()) for section in prompt.system}
+        self._segments["tools"] = hash_of(offered)
+        self._prefix_chars = len(offered) + sum(len(section.text) for section in prompt.system)
+
+
+def hash_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

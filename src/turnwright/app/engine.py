@@ -112,6 +112,7 @@ class Engine:
                 limits=settings.loop.limits,
                 retry=settings.loop.retry,
                 dispatch=settings.loop.dispatch,
+                compaction=settings.loop.compaction,
                 mode=mode,
                 notices=tuple(Note(code="instructions", text=f"not used: {why}") for why in instructions.skipped),
             )

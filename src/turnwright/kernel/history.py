@@ -6,14 +6,17 @@ alone (R1). Facts are never changed; what is missing is made up here, the same w
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from turnwright.kernel.compaction import stubbed
+from turnwright.kernel.compaction import Cut, digest_message, stubbed
+from turnwright.kernel.counting import Counts, chars_of
 from turnwright.schema.facts import (
     ApprovalAnswered,
     ApprovalAsked,
+    AttemptEnded,
     ContextCompacted,
     Fact,
     GuardTripped,
@@ -26,8 +29,9 @@ from turnwright.schema.facts import (
     TurnEnded,
     TurnStarted,
     Unknown,
+    Work,
 )
-from turnwright.schema.ids import CallId
+from turnwright.schema.ids import CallId, Seq
 from turnwright.schema.messages import (
     AssistantMessage,
     Message,
@@ -37,6 +41,7 @@ from turnwright.schema.messages import (
     ToolResults,
     UserMessage,
 )
+from turnwright.schema.verdicts import GOOD_VERDICTS
 
 CallState: TypeAlias = Literal["done", "not-started", "repeatable", "unknown"]
 """`repeatable` and `unknown` had started and have no end; only what merely reads may be done again (R2)."""
@@ -48,8 +53,25 @@ class History:
 
     def __init__(self, lineage: str) -> None:
         self.lineage = lineage
+        """The conversation's id; behind a tilde a hash, once it was compacted."""
         self.messages: list[Message] = []
         self.size_chars = 0
+        self.counts = Counts()
+        self.cuts: list[Cut] = []
+        """Where steps begin: a compaction takes away what lies before one of them."""
+        self.work = Work()
+        """What calls had done that are no longer shown."""
+        self.compactions_failed = 0
+        """In a row."""
+        self.steps_since_compaction: int | None = None
+        self.segments: dict[str, str] = {}
+        """What the last step was sent."""
+        self.rebuilt_differently = False
+        """What was folded is not what a step on record was sent."""
+        self.taken_up = False
+        """Folded from a journal, and nothing was sent since."""
+        self._hash = hashlib.sha256()
+        self._hashed = 0
         self.call_ids: set[CallId] = set()
         self.last_reply: ModelReplied | None = None
         """The reply of the newest step; None once a later step has begun or the turn is over."""
@@ -70,8 +92,12 @@ class History:
                 self._append(UserMessage(text=fact.text, images=fact.images))
             case StepStarted():
                 self.last_reply = None
+                self._step_begins(fact)
+            case AttemptEnded(purpose="turn", usage=usage) if usage is not None and fact.verdict in GOOD_VERDICTS:
+                self.counts.sent(fact.route, usage, self.size_chars)
             case ModelReplied():
                 self.last_reply = fact
+                self.counts.replied(fact.message)
                 self._hold(fact)
             case ToolStarted(call_id=str(call_id)):
                 self._started[call_id] = fact
@@ -89,13 +115,31 @@ class History:
                     self._answers.append((asked.call_id or "", asked.question, fact.answer))
             case Note(code="turn-resumed"):
                 self._answers_from_before = list(self._answers)
-            case ContextCompacted(stubbed=calls) if calls:
-                self._leave_out(frozenset(calls))
+            case Note(code="compaction-failed"):
+                self.compactions_failed += 1
+            case ContextCompacted():
+                self._compact(fact)
             case TurnEnded():
                 self.settle()
                 self.last_reply = None
             case _:
                 pass
+
+    def placed(self, fact: Fact | Unknown, seq: Seq) -> None:
+        """Where a fact that was applied stands in the journal."""
+        if type(fact) is StepStarted and self.cuts and self.cuts[-1].step_id == fact.step_id:
+            self.cuts[-1].seq = seq
+
+    def hash(self) -> str:
+        """Of all messages so far, one after the other: each costs once."""
+        while self._hashed < len(self.messages):
+            self._hash.update(_encode(self.messages[self._hashed]))
+            self._hashed += 1
+        return self._hash.copy().hexdigest()[:16]
+
+    def estimate(self, route: str) -> int:
+        """Tokens of a request with all of it."""
+        return self.counts.estimate(route, self.size_chars)
 
     def open_calls(self) -> list[tuple[ToolCall, CallState]]:
         """The calls of the reply that is still held back, in call order, and what is known of each."""
@@ -133,11 +177,46 @@ class History:
             self._append(message)
         self._after.clear()
 
-    def _leave_out(self, calls: frozenset[CallId]) -> None:
-        """The one thing that changes what was shown before: hence another lineage, and nothing encoded is kept."""
-        self.messages = stubbed(self.messages, calls)
-        self.size_chars = sum(map(_size, self.messages))
-        self.lineage += "~"
+    def after(self, fact: ContextCompacted) -> History:
+        """What would be left: to be measured, while this one stays as it is."""
+        other = History(self.lineage)
+        other.messages, other.cuts, other.counts = self.messages, self.cuts, self.counts.copy()
+        other.apply(fact)
+        return other
+
+    def _step_begins(self, fact: StepStarted) -> None:
+        if self._reply is None:
+            self.cuts.append(Cut(fact.step_id or "", len(self.messages)))
+        if self.steps_since_compaction is not None:
+            self.steps_since_compaction += 1
+        self.counts.prefix_chars = fact.prefix_chars
+        recorded = fact.segments.get("history")
+        self.rebuilt_differently = recorded is not None and recorded != self.hash()
+        self.segments = fact.segments
+
+    def _compact(self, fact: ContextCompacted) -> None:
+        """The one thing that changes what was shown before: hence another lineage, and nothing encoded is kept.
+
+        Whoever begins to read at `through_seq` has nothing before the cut, and comes to the same messages."""
+        if fact.digest:
+            cut = next((cut for cut in self.cuts if cut.step_id == fact.from_step), Cut(fact.from_step, 0))
+            head = [*fact.kept, digest_message(fact)]
+            self.messages = [*head, *self.messages[cut.index :]]
+            self.cuts = [
+                Cut(each.step_id, each.index - cut.index + len(head), each.seq)
+                for each in self.cuts
+                if each.index >= cut.index
+            ]
+            self.work = fact.work
+        if fact.stubbed:
+            self.messages = stubbed(self.messages, frozenset(fact.stubbed))
+        self.size_chars = sum(map(chars_of, self.messages))
+        self.counts.history_changed()
+        self.compactions_failed = 0 if fact.helped else self.compactions_failed + 1
+        self.steps_since_compaction = 0
+        self.rebuilt_differently = False
+        self._hash, self._hashed = hashlib.sha256(), 0
+        self.lineage = f"{self.lineage.partition('~')[0]}~{self.hash()}"
 
     def _hold(self, fact: ModelReplied) -> None:
         known = dict(self._ended), dict(self._started)
@@ -189,7 +268,7 @@ class History:
 
     def _append(self, message: Message) -> None:
         self.messages.append(message)
-        self.size_chars += _size(message)
+        self.size_chars += chars_of(message)
 
 
 def interrupted_text(step_id: str) -> str:
@@ -199,11 +278,4 @@ def interrupted_text(step_id: str) -> str:
     )
 
 
-def _size(message: Message) -> int:
-    match message:
-        case UserMessage() | RuntimeMessage():
-            return len(message.text)
-        case AssistantMessage():
-            return len(message.text) + sum(len(call.arguments) + len(call.name) for call in message.calls)
-        case ToolResults():
-            return sum(len(result.output) for result in message.results)
+_encode = msgspec.json.Encoder().encode

@@ -14,6 +14,7 @@ from turnwright.schema.facts import (
     ModelReplied,
     Note,
     StepStarted,
+    TurnSoFar,
     Unknown,
 )
 from turnwright.schema.limits import Limits
@@ -77,6 +78,20 @@ class Tally(msgspec.Struct, kw_only=True):
                 self.denials += 1
             case _:
                 pass
+
+    @classmethod
+    def of(cls, so_far: TurnSoFar) -> Tally:
+        """Where the facts of a turn's beginning are no longer read."""
+        ending = WrapUp(so_far.ending, so_far.ending_why) if so_far.ending else None
+        return cls(
+            steps=so_far.steps,
+            usage=so_far.usage,
+            unmetered=so_far.unmetered,
+            cost_usd=so_far.cost_usd,
+            text=so_far.text,
+            wrapping_up=ending,
+            denials=so_far.denials,
+        )
 
     @property
     def tokens(self) -> int:

@@ -7,23 +7,25 @@ import asyncio
 import msgspec
 
 from turnwright.kernel.bounds import Bounds, Stopped
+from turnwright.kernel.compacting import Compactor
 from turnwright.kernel.decide import Act, End, decide
 from turnwright.kernel.dispatch import Dispatcher
 from turnwright.kernel.history import History, interrupted_text
 from turnwright.kernel.limits import Exhausted, Fine, Stage, Tally, WrapUp, stage_of
-from turnwright.kernel.ports import ForceAnswer, Halt, Ports, Record
+from turnwright.kernel.ports import ForceAnswer, Halt, NoRoute, Ports, Record
+from turnwright.kernel.prefix import bought_again
 from turnwright.kernel.retry import strategy_for
 from turnwright.kernel.sample import Sampled, Sampler, Step
 from turnwright.kernel.scribe import Scribe
 from turnwright.schema.errors import JournalError
 from turnwright.schema.facts import Note, SteeringDelivered, StepStarted, ToolEnded, TurnEnded, TurnStarted
 from turnwright.schema.ids import ConversationId, StepId, TurnId, step_id
-from turnwright.schema.limits import Dispatch, Limits, Retry, check_limits
+from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry, check_limits
 from turnwright.schema.live import Heartbeat, TurnSealed
 from turnwright.schema.messages import Image, RuntimeMessage, ToolCall
 from turnwright.schema.parts import Usage
 from turnwright.schema.prompt import Prompt, ToolSpec
-from turnwright.schema.verdicts import StopReason
+from turnwright.schema.verdicts import Effect, StopReason
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +41,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     retry: Retry = Retry()
     dispatch: Dispatch = Dispatch()
+    compaction: Compaction = Compaction()
     inbox_ids: tuple[str, ...] = ()
     continued: bool = False
     begun: Tally | None = None
@@ -97,6 +100,7 @@ class _RunningTurn:
             turn.dispatch.eager,
             turn.route,
             self.now_waiting_for,
+            Compactor(self.scribe, turn.compaction, self.effects),
         )
         self.began = ports.clock.monotonic()
         self.waiting_for = "the first step"
@@ -135,7 +139,8 @@ class _RunningTurn:
                 case Fine():
                     self.deliver_steering()
             step = self.begin_step(offer_tools=last is None)
-            dispatcher = self.dispatcher_for(step.turn_id, step.step_id)
+            in_step = step_id(self.turn.turn_id, step.index)
+            dispatcher = self.dispatcher_for(self.turn.turn_id, in_step)
             prompt = await self.prompt_for(step)
             match await self.sampler.sample(step, prompt, dispatcher, self.prompt_again):
                 case End() as failed:
@@ -145,7 +150,7 @@ class _RunningTurn:
                         case End() as end:
                             await dispatcher.drop_early()
                         case Act(calls):
-                            await self.act(step, dispatcher, calls)
+                            await self.act(in_step, dispatcher, calls)
         return end
 
     def may_go_on(self) -> Stage:
@@ -198,11 +203,16 @@ class _RunningTurn:
             index=index,
             specs=self.specs,
             purpose=self.turn.purpose,
+            mode=self.turn.mode,
         )
 
     async def prompt_for(self, step: Step) -> Prompt:
         """What the model is to see; the step is on record with the hashes of its stable segments (R6)."""
         prompt = await self.prompt_again()
+        history, context = self.turn.history, self.ports.context
+        segments = context.segments(prompt)
+        if history.taken_up:
+            self.say_what_it_costs(segments)
         self.scribe.note(
             StepStarted(
                 turn_id=step.turn_id,
@@ -210,10 +220,23 @@ class _RunningTurn:
                 index=step.index,
                 tools_offered=bool(self.offered),
                 mode=self.turn.mode,
-                segments=self.ports.context.segments(prompt),
+                segments={**segments, "history": history.hash()},
+                prefix_chars=context.prefix_chars(prompt),
             )
         )
         return prompt
+
+    def say_what_it_costs(self, segments: dict[str, str]) -> None:
+        """Another process carries on: what it does not send again as it was is not in the provider's cache (R6)."""
+        history = self.turn.history
+        history.taken_up = False
+        route = self.ports.model.route((), tools=bool(self.offered))
+        if isinstance(route, NoRoute) or (bought := bought_again(history, segments, route, self.turn.route)) is None:
+            return
+        self.scribe.note(Note(turn_id=self.turn.turn_id, code="prefix-changed", text=bought.text, data=bought.data))
+
+    def effects(self) -> dict[str, Effect]:
+        return {spec.name: spec.effect for spec in self.ports.tools.offered("build")}
 
     async def prompt_again(self) -> Prompt:
         return await self.ports.context.prompt(self.turn.history, self.offered, self.turn.mode)
@@ -221,9 +244,9 @@ class _RunningTurn:
     def dispatcher_for(self, turn_id: TurnId, in_step: StepId) -> Dispatcher:
         return Dispatcher(self.ports, self.scribe, self.turn.dispatch, self.turn.conversation_id, turn_id, in_step)
 
-    async def act(self, step: Step, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
+    async def act(self, in_step: StepId, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
         self.now_waiting_for("tools: " + ", ".join(call.name for call in calls[:4]))
-        await dispatcher.run(calls, step.specs, self.scribe.blocked(step.turn_id, step.step_id))
+        await dispatcher.run(calls, self.specs, self.scribe.blocked(self.turn.turn_id, in_step))
 
     async def pick_up_where_it_broke_off(self) -> End | None:
         """A turn that died goes on with the calls of its last reply: what is done stays done, what merely reads is

@@ -119,6 +119,10 @@ class Context(Protocol):
         """Hashes of the stable segments of a prompt, cheap to ask every step."""
         ...
 
+    def prefix_chars(self, prompt: Prompt) -> int:
+        """How long they are together, as cheap to ask."""
+        ...
+
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
     """A message of the user that was admitted while a turn ran."""

@@ -10,7 +10,7 @@ import msgspec
 
 from turnwright.kernel.assemble import Assembly, Reply
 from turnwright.kernel.bounds import Bounds
-from turnwright.kernel.compaction import CHARS_PER_TOKEN, old_output
+from turnwright.kernel.compacting import Compactor, NoDigest, Place, Why
 from turnwright.kernel.cost import cost_of
 from turnwright.kernel.decide import End
 from turnwright.kernel.dispatch import Dispatcher
@@ -22,7 +22,6 @@ from turnwright.schema.facts import (
     AttemptEnded,
     AttemptFault,
     AttemptStarted,
-    ContextCompacted,
     ModelReplied,
     Note,
     RouteSwitched,
@@ -46,11 +45,15 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What identifies a step and what it offers."""
 
     conversation_id: ConversationId
-    turn_id: TurnId
-    step_id: StepId
+    turn_id: TurnId | None
+    step_id: StepId | None
+    """None between two turns."""
     index: int
     specs: dict[str, ToolSpec]
     purpose: str
+    mode: str = "build"
+    aside: bool = False
+    """Asked beside the conversation, for the runtime itself: its reply is neither shown nor history."""
 
 
 class Sampled(msgspec.Struct, frozen=True):
@@ -89,6 +92,7 @@ class Sampler:
         eager: bool,
         route: str,
         waiting_for: Callable[[str], None],
+        compactor: Compactor,
     ) -> None:
         self._ports = ports
         self._scribe = scribe
@@ -96,6 +100,7 @@ class Sampler:
         self._strategy = strategy
         self._eager = eager
         self._waiting_for = waiting_for
+        self._compactor = compactor
         self.route = route
         """Where the last attempt of this conversation went; empty before the first."""
 
@@ -108,6 +113,10 @@ class Sampler:
         made_room = False
         tools = bool(prompt.tools)
         route = self._ports.model.route(tried, tools=tools)
+        if isinstance(route, Route) and not step.aside and self._compactor.due(route):
+            if not await self.make_room(step, prompt, route, "threshold", dispatcher):
+                prompt = await again()
+            route = self._ports.model.route(tried, tools=tools)
         while True:
             if isinstance(route, NoRoute):
                 return End("provider-error", route.message)
@@ -119,13 +128,18 @@ class Sampler:
             judged = self._report(attempt, step, reservation, tools)
             if attempt.verdict in GOOD_VERDICTS and attempt.verdict != "empty":
                 message = attempt.reply.message
-                self._scribe.note(
-                    ModelReplied(turn_id=step.turn_id, step_id=step.step_id, message=message, verdict=attempt.verdict)
-                )
+                if not step.aside:
+                    self._scribe.note(
+                        ModelReplied(
+                            turn_id=step.turn_id, step_id=step.step_id, message=message, verdict=attempt.verdict
+                        )
+                    )
                 return Sampled(message, attempt.verdict)
             await dispatcher.drop_early()
             tried.append(judged)
-            if attempt.closed.overflow and not made_room and self._make_room(step, attempt):
+            if attempt.closed.overflow and not step.aside:
+                if (why := await self._room_for_another(step, prompt, attempt, made_room, dispatcher)) is not None:
+                    return End("provider-error", f"{_what_happened(attempt)}; {why}")
                 made_room = True
                 prompt = await again()
                 continue
@@ -138,22 +152,34 @@ class Sampler:
                     slept_s += delay_s
                     route = following
 
-    def _make_room(self, step: Step, attempt: _Attempt) -> bool:
-        """The window is full: leave out old output once, and ask once more (P17). False where nothing can be."""
-        history = self._scribe.history
-        calls = old_output(history.messages, attempt.route.window)
+    async def _room_for_another(
+        self, step: Step, prompt: Prompt, attempt: _Attempt, made_room: bool, dispatcher: Dispatcher
+    ) -> str | None:
+        """The window is full: make room once, and ask once more (P17). Why not, where that is no use."""
         budget = self._strategy.budget
-        if not calls or attempt.reply.has_content or (budget is not None and attempt.number >= budget):
-            return False
-        self._scribe.note(
-            ContextCompacted(
-                turn_id=step.turn_id,
-                step_id=step.step_id,
-                stubbed=calls,
-                tokens_before=self._scribe.tally.context_size,
-            )
-        )
-        return True
+        if made_room:
+            return "it did not even fit after older parts were left out"
+        if attempt.reply.has_content or (budget is not None and attempt.number >= budget):
+            return "no attempts are left to ask with less"
+        return await self.make_room(step, prompt, attempt.route, "overflow", dispatcher) or None
+
+    async def make_room(self, step: Step, prompt: Prompt, route: Route, why: Why, dispatcher: Dispatcher) -> str:
+        """Empty where it was made; else why it was not."""
+        self._waiting_for("room in the model's window")
+
+        async def digest(asking: Prompt) -> str | NoDigest:
+            aside = msgspec.structs.replace(step, specs={}, purpose="compaction", aside=True)
+            match await self.sample(aside, asking, dispatcher, self._never_again):
+                case End() as end:
+                    return NoDigest(end.detail or end.reason)
+                case Sampled(message=message):
+                    return message.text.strip() or NoDigest("the model asked for tools in place of a summary")
+
+        where = Place(turn_id=step.turn_id, step_id=step.step_id, mode=step.mode)
+        return await self._compactor.make_room(where, prompt, route, why, digest)
+
+    async def _never_again(self) -> Prompt:
+        raise AssertionError("what is asked beside a conversation is asked once")
 
     def _after(
         self, attempt: _Attempt, tried: Sequence[Tried], following: Route | NoRoute, slept_s: float
@@ -238,8 +264,9 @@ class Sampler:
                     self._bounds.progressed()
                     watch.see(parts)
                     for event in assembly.add(parts):
-                        self._ports.emit(event)
-                    if self._eager:
+                        if not step.aside:
+                            self._ports.emit(event)
+                    if self._eager and not step.aside:
                         await dispatcher.start_early(assembly.finished_calls(dispatcher.considered), step.specs)
                     if parts and isinstance(parts[-1], Closed):
                         closed = parts[-1]
@@ -277,8 +304,7 @@ class Sampler:
             )
 
     def _reserve(self, route: Route, prompt: Prompt) -> Reservation | End:
-        tally, history = self._scribe.tally, self._scribe.history
-        estimate = max(tally.context_size or 0, history.size_chars // CHARS_PER_TOKEN)
+        estimate = self._scribe.history.estimate(route.name)
         output = prompt.max_output_tokens or route.max_output or DEFAULT_OUTPUT_TOKENS
         reservation = self._ports.ledger.reserve(route, estimate, output)
         match reservation:

@@ -48,7 +48,8 @@ class Scribe:
             self.note(fact)
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            await self._record(*waiting)
+            for seq, fact in zip(await self._record(*waiting), waiting, strict=True):
+                self.history.placed(fact, seq)
 
     def hear_guards(self, turn_id: TurnId, step_id: StepId | None) -> ForceAnswer | Halt | None:
         """Write down what the guards said since last asked. The first that wants the turn to end is returned; blocks

@@ -136,6 +136,9 @@ class Script(_Data, frozen=True, kw_only=True):
     follow: Literal["attempts", "history"] = "attempts"
     """`attempts`: each attempt takes the next step. `history`: the number of replies in the history says where we are,
     so that another process can carry the script on after a crash."""
+    digest: str | None = None
+    """What it answers when it is asked for a summary to make room; no step is used up by that. Left out, the next step
+    answers."""
     route: str = "scripted"
     model: str = "scripted"
     price: Price | None = None

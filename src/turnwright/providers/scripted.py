@@ -9,6 +9,7 @@ describes the YAML form.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import accumulate
@@ -32,6 +33,7 @@ from turnwright.providers.script import (
     WrongBody,
     checked,
 )
+from turnwright.schema.ids import CallId
 from turnwright.schema.messages import AssistantMessage, Message, RuntimeMessage, ToolResults, UserMessage
 from turnwright.schema.parts import (
     Closed,
@@ -54,6 +56,9 @@ from turnwright.schema.routes import NoRoute, Route, Tried
 from turnwright.schema.verdicts import FinishClass
 
 _CHARACTERS_PER_TOKEN = 4
+DIGEST, WRITE_DIGEST = "digest", "write-digest"
+"""The codes of a summary that stands for older messages, and of the request for one."""
+_OWN_ID = re.compile(r"call_(\d+)_\d+")
 _ARGUMENTS_CHUNK = 16
 
 
@@ -159,10 +164,13 @@ class ScriptedModel:
         if self._function is not None:
             self._position += 1
             return self._position, self._function(prompt)
+        if self._script.digest is not None and _asks_for_digest(prompt.messages):
+            return self._position, Step(text=self._script.digest, chunk="whole")
         here = (self._seen.lineage if not self._seen.replies else "", self._seen.replies)
         if self._script.follow == "history" and here != self._here:
             self._here = here
-            self._position = self._after_replies(self._seen.replies)
+            after = self._after_digest(prompt.messages)
+            self._position = self._after_replies(self._seen.replies) if after is None else after
         for number, (step, end) in enumerate(zip(self._script.steps, self._ends, strict=True), 1):
             if self._position < end:
                 self._position += 1
@@ -187,6 +195,28 @@ class ScriptedModel:
                 f"The history holds {self._seen.replies} replies, more than the script can have given."
             )
         return position
+
+    def _after_digest(self, messages: Sequence[Message]) -> int | None:
+        """Where older replies are shown no longer, the ids of calls tell the place; None where all are shown."""
+        if not any(isinstance(message, RuntimeMessage) and message.code == DIGEST for message in messages):
+            return None
+        since = 0
+        for message in reversed(messages):
+            if isinstance(message, AssistantMessage):
+                if message.calls:
+                    return self._ends_at(message.calls[0].id) + since
+                since += 1
+        return since
+
+    def _ends_at(self, call_id: CallId) -> int:
+        """The position right behind the reply that made this call."""
+        found = _OWN_ID.fullmatch(call_id)
+        if found:
+            return int(found[1])
+        for step, end in zip(self._script.steps, self._ends, strict=True):
+            if any(call.id == call_id for call in step.calls):
+                return end
+        raise ScriptMismatch(f"The script has no call with the id {call_id!r}, after which it should go on.")
 
     async def _stream(
         self, step: Step, number: int, route: Route, prompt: Prompt
@@ -227,6 +257,11 @@ class ScriptedModel:
             raise TypeError("A script with delays needs a clock: ScriptedModel(script, clock=...).")
         else:
             await self._clock.sleep(delay_s)
+
+
+def _asks_for_digest(messages: Sequence[Message]) -> bool:
+    last = messages[-1] if messages else None
+    return isinstance(last, RuntimeMessage) and last.code == WRITE_DIGEST
 
 
 def _deltas(step: Step, prefix: str) -> Iterator[Part]:

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 import msgspec
 
 from turnwright.schema.ids import CallId, ConversationId, Seq, StepId, TurnId
-from turnwright.schema.messages import AssistantMessage, Image, RuntimeMessage
+from turnwright.schema.messages import AssistantMessage, Image, Message, RuntimeMessage
 from turnwright.schema.parts import Usage
 from turnwright.schema.verdicts import (
     Effect,
@@ -77,7 +77,9 @@ class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):
     tools_offered: bool = True
     mode: str = "build"
     segments: dict[str, str] = {}
-    """Hashes of what stands before the history: each section of the system prompt by its name, and `tools`."""
+    """Hashes of what is sent: each section of the system prompt by its name, `tools`, and `history`."""
+    prefix_chars: int = 0
+    """Characters of what stands before the history: with what is reported, it tells how many make a token."""
 
 
 class AttemptStarted(Fact, frozen=True, kw_only=True, tag="attempt.started"):
@@ -219,16 +221,66 @@ class RouteSwitched(Fact, frozen=True, kw_only=True, tag="route.switched"):
     reason: str
 
 
+class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What calls that are no longer shown have done, as far as it can be read off them. Paths, oldest first."""
+
+    read: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    """Changed since a command last succeeded."""
+    plan: str = ""
+    """The list of things to do, as it was last shown to the model."""
+
+
+class TurnSoFar(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A turn in the middle of which its own beginning was compacted: who opens the conversation does not read it."""
+
+    mode: str = "build"
+    steps: int = 0
+    usage: Usage = Usage()
+    unmetered: bool = False
+    cost_usd: float | None = None
+    denials: int = 0
+    text: str = ""
+    ending: StopReason | None = None
+    """Its summary was asked for, for this reason."""
+    ending_why: str = ""
+
+
+class WaitingLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Admitted before a compaction, and delivered by nobody yet."""
+
+    inbox_id: str
+    text: str
+    kind: Literal["steer", "queue"]
+
+
 class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context.compacted"):
+    """From here on the model sees less. Whoever opens the conversation reads no more than what follows `through_seq`,
+    hence all that is needed of what came before stands here."""
+
     visibility: ClassVar[Visibility] = "model"
 
     through_seq: Seq = 0
-    """Everything up to it is replaced by `digest`; 0 where nothing is."""
+    """Everything up to it is replaced by `kept` and `digest`; 0 where nothing is."""
+    from_step: StepId = ""
+    """The first step that is still shown as it was."""
     digest: str = ""
+    kept: tuple[Message, ...] = ()
+    """What the user said before that step and is still shown word for word."""
+    work: Work = Work()
     stubbed: tuple[CallId, ...] = ()
     """Calls whose output the model no longer sees. The journal keeps it."""
+    why: Literal["threshold", "overflow", "asked"] = "overflow"
+    """The window was nearly full, the provider refused the request, or the user asked for it."""
+    helped: bool = True
+    """Whether there is room again."""
     tokens_before: int | None = None
     tokens_after: int | None = None
+    turn: TurnSoFar | None = None
+    waiting: tuple[WaitingLetter, ...] = ()
+    route: str = ""
+    """What the conversation was switched to, if it was."""
 
 
 class WorkspaceSaved(Fact, frozen=True, kw_only=True, tag="workspace.saved"):

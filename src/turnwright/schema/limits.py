@@ -46,6 +46,20 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether a tool that only reads may start while the reply still streams."""
 
 
+class Compaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`loop.compaction`: what is done before a conversation outgrows its model's window. What the model no longer sees
+    stays in the journal."""
+
+    at_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.80
+    """From this share of the window on, older parts are condensed. 1: only when the provider refuses a request."""
+    keep_tokens: Annotated[int, msgspec.Meta(gt=0)] = 20_000
+    """The newest part, which stays as it is; at most a quarter of the window."""
+    apart_steps: Annotated[int, msgspec.Meta(ge=0)] = 5
+    """So many steps lie between two compactions, unless a request is refused."""
+    max_failures: Annotated[int, msgspec.Meta(gt=0)] = 3
+    """After so many compactions in a row that failed or made no room, no further one is tried."""
+
+
 def check_limits(limits: Limits) -> Limits:
     """The same limits, or a ConfigError that names the key."""
     if limits.max_steps < 0:

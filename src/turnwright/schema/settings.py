@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
-from turnwright.schema.limits import Dispatch, Limits, Retry
+from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 Usd: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
@@ -101,6 +101,7 @@ class Loop(Section, frozen=True, kw_only=True):
 
     limits: Limits = Limits()
     retry: Retry = Retry()
+    compaction: Compaction = Compaction()
     dispatch: Dispatch = Dispatch()
 
 

@@ -14,17 +14,19 @@ from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, Model, Por
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import (
     AttemptStarted,
+    ContextCompacted,
     ConversationOpened,
     Fact,
     KnownFact,
     Note,
     RouteSwitched,
     TurnEnded,
+    TurnSoFar,
     TurnStarted,
     Unknown,
 )
-from turnwright.schema.ids import ConversationId, TurnId
-from turnwright.schema.limits import Dispatch, Limits, Retry
+from turnwright.schema.ids import ConversationId, Seq, TurnId
+from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 from turnwright.schema.masking import Masker
 from turnwright.schema.messages import Image, RuntimeMessage
 from turnwright.schema.routes import NoRoute
@@ -61,6 +63,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     retry: Retry = Retry()
     dispatch: Dispatch = Dispatch()
+    compaction: Compaction = Compaction()
     mode: str = "build"
     purpose: str = "turn"
     notices: tuple[Note, ...] = ()
@@ -89,6 +92,7 @@ class Conversation:
         self.unfinished: Unfinished | None = None
         self.last_reason: StopReason | None = None
         self._route = ""
+        self._switched_to = ""
         self._notices = session.notices
         self._session = session
         self._lease = lease
@@ -115,6 +119,8 @@ class Conversation:
         conversation = cls(session, lease, History(conversation_id))
         for recorded in await session.journal.opening(conversation_id):
             conversation._fold(await with_payload(recorded.fact, session.journal))
+            conversation.history.placed(recorded.fact, recorded.seq)
+        conversation.history.taken_up = True
         return conversation
 
     def begin_with(self, opened: ConversationOpened) -> None:
@@ -225,6 +231,7 @@ class Conversation:
             limits=session.limits,
             retry=session.retry,
             dispatch=session.dispatch,
+            compaction=session.compaction,
             inbox_ids=inbox_ids,
             continued=continued,
             begun=begun,
@@ -268,7 +275,7 @@ class Conversation:
             jitter=self._session.jitter,
         )
         try:
-            outcome = await run_turn(turn, ports, self._record)
+            outcome = await run_turn(turn, ports, self._record_of_turn)
         finally:
             self._cancel = Cancellation()
         self.last_reason, self._route = outcome.reason, outcome.route
@@ -297,19 +304,36 @@ class Conversation:
         await self._record(fact)
         self.history.apply(fact)
 
+    async def _record_of_turn(self, *facts: Fact) -> Sequence[Seq]:
+        return await self._record(*map(self._self_contained, facts))
+
+    def _self_contained(self, fact: Fact) -> Fact:
+        """What a compaction must carry on of what is read no longer, and the loop does not know."""
+        match fact:
+            case ContextCompacted():
+                return msgspec.structs.replace(fact, waiting=self._inbox.letters(), route=self._switched_to)
+            case RouteSwitched(after=after):
+                self._switched_to = after
+                return fact
+            case _:
+                return fact
+
     def _fold(self, fact: KnownFact | Unknown) -> None:
         self.history.apply(fact)
         self._inbox.apply(fact)
         match fact:
             case AttemptStarted(route=route):
                 self._route = route
-            case RouteSwitched(after=after):
+            case RouteSwitched(after=after) | ContextCompacted(route=str(after)) if after:
+                self._switched_to = after
                 self._session.model.prefer(after)
             case _:
                 pass
         match fact:
             case TurnStarted(turn_id=str(turn_id), mode=mode):
                 self.unfinished = Unfinished(turn_id=turn_id, mode=mode, tally=Tally())
+            case ContextCompacted(turn_id=str(turn_id), turn=TurnSoFar() as so_far):
+                self.unfinished = Unfinished(turn_id=turn_id, mode=so_far.mode, tally=Tally.of(so_far))
             case TurnEnded(reason=reason):
                 self.unfinished = None
                 self.last_reason = reason

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from turnwright.kernel.ports import Letter, Record
-from turnwright.schema.facts import InboxAdmitted, InboxWithdrawn, KnownFact, SteeringDelivered, TurnStarted, Unknown
+from turnwright.schema.facts import (
+    ContextCompacted,
+    InboxAdmitted,
+    InboxWithdrawn,
+    KnownFact,
+    SteeringDelivered,
+    TurnStarted,
+    Unknown,
+    WaitingLetter,
+)
 
 
 class Inbox:
@@ -15,13 +24,19 @@ class Inbox:
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[Literal["steer", "queue"], Letter]] = {}
+        self._gone: set[str] = set()
 
     def apply(self, fact: KnownFact | Unknown) -> None:
         match fact:
             case InboxAdmitted(inbox_id=inbox_id, text=text, kind=kind):
                 self._waiting[inbox_id] = kind, Letter(inbox_id=inbox_id, text=text)
             case InboxWithdrawn(inbox_id=inbox_id):
-                self._waiting.pop(inbox_id, None)
+                self._forget([inbox_id])
+            case ContextCompacted(waiting=letters):
+                # One may have been withdrawn while the compaction was on its way to the journal.
+                for one in letters:
+                    if one.inbox_id not in self._gone:
+                        self._waiting[one.inbox_id] = one.kind, Letter(inbox_id=one.inbox_id, text=one.text)
             case SteeringDelivered(inbox_ids=inbox_ids) | TurnStarted(inbox_ids=inbox_ids):
                 self._forget(inbox_ids)
             case _:
@@ -57,6 +72,14 @@ class Inbox:
         self._waiting.clear()
         return letters
 
+    def letters(self) -> tuple[WaitingLetter, ...]:
+        """Everything, as a compaction carries it on."""
+        return tuple(
+            WaitingLetter(inbox_id=letter.inbox_id, text=letter.text, kind=kind)
+            for kind, letter in self._waiting.values()
+        )
+
     def _forget(self, inbox_ids: Iterable[str]) -> None:
         for inbox_id in inbox_ids:
+            self._gone.add(inbox_id)
             self._waiting.pop(inbox_id, None)

@@ -148,6 +148,9 @@ class PlainContext:
     def segments(self, prompt: Prompt) -> dict[str, str]:
         return {"system": prompt.system[0].text, "tools": ",".join(tool.name for tool in prompt.tools)}
 
+    def prefix_chars(self, prompt: Prompt) -> int:
+        return sum(map(len, self.segments(prompt).values()))
+
 
 class FunctionTools:
     """`Tools` from plain functions, sync or async; parameters are keyword arguments with types.
