@@ -8,6 +8,8 @@ usage: python3 dev.py COMMAND [ARGUMENT ...]
     check     the checks alone: style, types, import contracts, schema, reference
     quick     the quick tests; arguments go to pytest
     bench     the measurements, with their ratios
+    fuzz      Hypothesis on whatever reads foreign bytes; --seconds N says how long
+    weather   recorded traffic, the fault table and faults by chance, all of it and through real processes
     write     bring the generated files up to date (schema, reference, style)
     lock      resolve constraints.txt anew (needs uv)
     setup     make .venv with everything in it; the others do this when it is needed
@@ -88,6 +90,9 @@ def main(arguments: list[str]) -> int:
         case "bench":
             setup()
             return run(["-m", "bench", *rest])
+        case "fuzz" | "weather":
+            setup()
+            return run([{"fuzz": "tests/fuzz/fuzz.py", "weather": "tests/weather/report.py"}[command], *rest])
         case "write":
             setup()
             writers = (

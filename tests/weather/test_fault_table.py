@@ -1,5 +1,5 @@
 """The fault table and streams that fail by chance, through `turnwright run`: a slice each time, more of it among the
-slow tests, and all of it with `python tests/weather/report.py --full`."""
+slow tests, and all of it with `python3 dev.py weather`."""
 
 from __future__ import annotations
 

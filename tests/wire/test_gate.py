@@ -79,7 +79,11 @@ def test_more_is_needed(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b'data: {"a":1}\n\n', b'{"a":1}', b"<!doctype html>", b"upstream connect error", b"retry: 5\n", b": x\n"]
+    "body",
+    [
+        *(b'data: {"a":1}\n\n', b'{"a":1}', b"<!doctype html>", b"upstream connect error", b"retry: 5\n", b": x\n"),
+        *(b"data\ndata: 1\n", b"abc\ndata: 1\n", b"event\r\n"),
+    ],
 )
 @pytest.mark.parametrize("content_type", [SSE, JSON, "", "text/plain"])
 def test_the_first_answer_is_the_last(body: bytes, content_type: str) -> None:

@@ -113,9 +113,36 @@ def test_blanks_before_a_document_take_no_memory() -> None:
 def test_content_codings(coding: str, compress: object) -> None:
     assert callable(compress)
     body = compress(b'data: {"a":1}\n\n' * 50)
-    for cuts in ([], list(range(0, len(body), 3))):
+    for cuts in ([], list(range(0, len(body), 3)), list(range(len(body)))):
         frames, reader = read(body, {**SSE, "content-encoding": coding}, cuts=cuts)
         assert (frames, reader.refused) == ([SseEvent(b'{"a":1}')] * 50, None)
+
+
+def bytewise(body: bytes) -> list[int]:
+    return list(range(len(body)))
+
+
+def test_what_is_not_in_its_coding_is_kept_whole_wherever_it_is_cut() -> None:
+    body = b'data: {"a":1}\n\n'
+    for cuts in ([], bytewise(body)):
+        frames, reader = read(body, {**SSE, "content-encoding": "gzip"}, cuts=cuts)
+        assert (frames, reader.body) == ([], body)
+        assert reader.refused is not None and reader.refused.how == "non_json"
+
+
+def test_what_came_before_a_broken_coding_is_read_wherever_it_is_cut() -> None:
+    packed = zlib.compressobj(wbits=31)
+    body = packed.compress(b'data: {"a":1}\n\n') + packed.flush(zlib.Z_SYNC_FLUSH) + b"\xff" * 20
+    for cuts in ([], bytewise(body), [5]):
+        frames, reader = read(body, {**SSE, "content-encoding": "gzip"}, cuts=cuts)
+        assert frames == [SseEvent(b'{"a":1}')]
+        assert reader.refused is not None and reader.refused.how == "non_json"
+
+
+def test_blanks_before_the_first_byte_need_no_memory() -> None:
+    for cuts in ([], bytewise(b" " * 300)):
+        frames, reader = read(b" " * 300 + b"sorry", {}, cuts=cuts)
+        assert (frames, reader.body) == ([], b" " * 64 + b"sorry")
 
 
 def test_a_bomb_is_refused() -> None:

@@ -18,8 +18,8 @@ SNIFFED_BYTES_MAX = 64
 
 _BLANKS = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
-_SSE_LINE = re.compile(rb"(?:data|event|id|retry)(?:[:\r\n]|$)|:")
-_ANY_FIELD = re.compile(rb"[A-Za-z][A-Za-z0-9_-]{0,40}(?::|$)|:")
+_SSE_LINE = re.compile(rb"(?:data|event|id|retry)(?:[:\r\n]|\Z)|:")
+_ANY_FIELD = re.compile(rb"(?:data|event|id|retry)[\r\n]|[A-Za-z][A-Za-z0-9_-]{0,40}(?::|\Z)|:")
 """In what says it is SSE, any field may come first."""
 
 
@@ -69,7 +69,7 @@ def _by_first_bytes(media: str, start: bytes, asked: Framing | None, *, ended: b
         return _json_kind(media, start[:1], asked)
     field = _ANY_FIELD if media == "text/event-stream" else _SSE_LINE
     found = field.match(start)
-    if found and (found.end() < len(start) or start[found.end() - 1 : found.end()] == b":" or ended):
+    if found and (ended or found[0][-1:] in b":\r\n"):
         return "sse"
     if not ended and len(start) < SNIFFED_BYTES_MAX and _may_become_a_field(start):
         return None

@@ -20,6 +20,7 @@ DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
 REFUSED_BYTES_MAX = 64 * 1024
 """So much of a body that is not an answer is kept as evidence."""
 EXCERPT_CHARS_MAX = 2_000
+BLANKS_KEPT = 64
 
 _Framer: TypeAlias = Framer | LineFramer | ArrayFramer
 _FRAMERS: dict[Reading, Callable[[], _Framer]] = {"sse": Framer, "ndjson": LineFramer, "json-array": ArrayFramer}
@@ -46,6 +47,8 @@ class BodyReader:
         self._held: list[bytes] = []
         """Bytes before the gate has decided, and a document's or a refused body's after it."""
         self._held_bytes = 0
+        self._blank = True
+        """No other byte has come yet."""
         try:
             self._inflater = inflater(headers.get("content-encoding", ""))
         except CodingError as wrong:
@@ -58,7 +61,13 @@ class BodyReader:
                 data = self._inflater.feed(data)
             except CodingError as wrong:
                 self._inflater = None
-                self._refuse(Refused("non_json", str(wrong)))
+                frames = self._plain(wrong.plain)
+                self._refuse(self.refused or Refused("non_json", str(wrong)))
+                self._hold(wrong.rest)
+                return frames
+        return self._plain(data)
+
+    def _plain(self, data: bytes) -> Sequence[Frame]:
         if self._framer is not None:
             return self._framed(self._framer.feed(data))
         self._hold(data)
@@ -92,6 +101,8 @@ class BodyReader:
         return self._utf8.replaced if self._framer is None else self._framer.utf8.replaced
 
     def _hold(self, data: bytes) -> None:
+        if self._blank:
+            data = self._without_blanks(data)
         limit = REFUSED_BYTES_MAX if self.refused else DOCUMENT_BYTES_MAX
         if self._held_bytes + len(data) > limit:
             self.too_large = self.refused is None
@@ -99,6 +110,12 @@ class BodyReader:
         if data:
             self._held.append(data)
             self._held_bytes += len(data)
+
+    def _without_blanks(self, data: bytes) -> bytes:
+        """Blanks before the first byte keep a connection warm. They need no memory, only the first of them."""
+        rest = data.lstrip(b" \t\r\n")
+        self._blank = not rest
+        return data[: len(data) - len(rest)][: max(0, BLANKS_KEPT - self._held_bytes)] + rest
 
     def _decide(self, *, ended: bool) -> Sequence[Frame]:
         first = b"".join(self._held)
@@ -112,8 +129,6 @@ class BodyReader:
                 self._framer = make()
                 self._held, self._held_bytes = [], 0
                 return self._framed(self._framer.feed(first))
-        elif not first.strip():
-            self._held, self._held_bytes = [first[-1:]], 1  # blanks keep a connection warm; they need no memory
         return ()
 
     def _refuse(self, why: Refused) -> None:

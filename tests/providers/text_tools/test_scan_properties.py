@@ -75,6 +75,7 @@ blocks = st.lists(
         [
             '<tool_call>\n{"name": "bash", "arguments": {"command": "ls </tool_call> \\" "}}\n</tool_call>\n',
             '<tool_call>{"name": "ls"}</tool_call> <tool_call>{"name": "nope"}</tool_call>\n',
+            '<tool_call>{"name": "ls"}</tool_call> </tool_call>\n',
             "```bash\nls\n\n ```\n",
             "````bash\n```\n````\n",
             "src/a.py\n\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n",
@@ -98,6 +99,11 @@ def test_cutting_changes_nothing(dialects: list[TextDialect], text: str, at: lis
     whole = joined(parts_of(dialects, [text]))
     assert joined(parts_of(dialects, cut(text, at))) == whole
     assert joined(parts_of(dialects, list(text))) == whole
+
+
+def test_what_was_held_behind_a_call_is_said() -> None:
+    text = '<tool_call>{"name": "ls"}</tool_call></tool_call> more\n'
+    assert joined(parts_of(["xml-json"], list(text))) == joined(parts_of(["xml-json"], [text])) == [Text(text)]
 
 
 @settings(max_examples=300)

@@ -63,7 +63,9 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
         scan = self.syntax.scan(self.mode, whole, start, self.size - start)
         if scan.found != "more":
             over, parts = self._over(scan, whole[start : scan.at])
-            return msgspec.structs.replace(over, at=scan.at + shift), parts
+            behind = max(scan.at + shift, at)  # what was carried does not come again: it is prose, or was read
+            undecided = whole[scan.at : behind - shift]
+            return msgspec.structs.replace(over, at=behind), [*parts, Text(undecided)] if undecided else parts
         return self._longer(scan, whole, start)
 
     def end(self) -> Sequence[Part]:
