@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
+from turnwright import __version__
 from turnwright.app.reading import blobs_of
 from turnwright.journal.port import Journal
 from turnwright.schema.facts import Recorded
+from turnwright.views.document import document_lines
 from turnwright.views.fold import folded
 from turnwright.views.ir import encode_ir_pieces, ir
 from turnwright.views.markdown import markdown
@@ -34,7 +36,12 @@ async def _markdown(journal: Journal, facts: Sequence[Recorded]) -> AsyncIterato
         yield piece.encode()
 
 
+def _document(journal: Journal, facts: Sequence[Recorded]) -> AsyncIterator[bytes]:
+    return document_lines(facts, journal.blob, __version__)
+
+
 FORMATS: dict[str, Format] = {
+    "turnwright": Format("everything the journal holds of it, for turnwright import", _document),
     "ir": Format("one JSON document, versioned, for programs", _ir),
     "markdown": Format("the transcript, for people", _markdown),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from typing import Literal
@@ -21,6 +22,12 @@ class SystemIds:
     def new(self, kind: Literal["turn", "call", "approval", "inbox", "conversation"]) -> str:
         random = int.from_bytes(os.urandom(8), "big")
         return PREFIXES[kind] + _base36(self._wall_ms(), TIME_CHARS) + _base36(random, RANDOM_CHARS)
+
+
+def derived_id(kind: Literal["turn", "conversation"], at_ms: int, material: bytes) -> str:
+    """For what comes from elsewhere: the same material has the same id, so that nothing comes in twice."""
+    digest = int.from_bytes(hashlib.blake2b(material, digest_size=7).digest(), "big")
+    return PREFIXES[kind] + _base36(at_ms, TIME_CHARS) + _base36(digest, RANDOM_CHARS)
 
 
 def jitter() -> float:

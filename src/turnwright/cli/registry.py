@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ COMMANDS: dict[str, str] = {
     "follow": "catch up with a conversation and watch it live",
     "resume": "see what was interrupted, and carry on",
     "trace": "the timeline of a conversation: steps, attempts, tools, times, cost",
-    "export": "a conversation for other programs or people: JSON, Markdown",
+    "export": "a conversation for other programs, people or machines: JSON, Markdown, all of it",
+    "import": "bring conversations in: exported ones, sessions of Claude Code and codex",
     "health": "how the routes have been: verdicts, times, circuits, alerts",
     "probe": "find out what a route can do: streaming, tools, JSON, usage",
     "journal verify": "check that the journal is what was written",
@@ -50,7 +52,8 @@ MODULE_NAMES = str.maketrans(" -", "__")
 
 
 def command(name: str) -> Command:
-    module = importlib.import_module(f"turnwright.cli.commands.{name.translate(MODULE_NAMES)}")
+    words = name.translate(MODULE_NAMES)
+    module = importlib.import_module(f"turnwright.cli.commands.{words}{'_' if iskeyword(words) else ''}")
     return cast("Command", module)
 
 

@@ -20,7 +20,7 @@ from turnwright.journal.records import (
     Report,
     WallClock,
 )
-from turnwright.journal.rows import entries
+from turnwright.journal.rows import Entry, entries, restored
 from turnwright.journal.summaries import summary
 from turnwright.schema.errors import JournalDamaged
 from turnwright.schema.facts import (
@@ -68,7 +68,7 @@ class Memory:
 class MemoryJournal:
     def __init__(self, *, clock: WallClock, memory: Memory | None = None, label: str = "") -> None:
         self._clock = clock
-        self._memory = memory or Memory()
+        self.memory = memory or Memory()
         self._me = myself(label)
         self._leases: set[Lease] = set()
         self._closed = False
@@ -85,16 +85,16 @@ class MemoryJournal:
         for lease in list(self._leases):
             await lease.release()
         self._closed = True
-        self._memory.wake()
+        self.memory.wake()
 
     async def acquire(
         self, conversation_id: ConversationId, *, create: bool = False, prefix: Prefix | None = None
     ) -> Lease:
-        known = self._memory.conversations.get(conversation_id)
+        known = self.memory.conversations.get(conversation_id)
         if not create and not (known and known.own):
             raise leases.no_conversation(conversation_id)
         shared = self._shared(conversation_id, prefix) if prefix and not known else ()
-        conversation = self._memory.conversations.setdefault(conversation_id, _Conversation(shared))
+        conversation = self.memory.conversations.setdefault(conversation_id, _Conversation(shared))
         now_ms = self._clock.wall_ms()
         if conversation.holder is not None and conversation.expires_at > now_ms:
             raise leases.held_by(conversation_id, conversation.holder)
@@ -113,7 +113,7 @@ class MemoryJournal:
 
     async def _give_back(self, lease: Lease) -> None:
         self._leases.discard(lease)
-        conversation = self._memory.conversations[lease.conversation_id]
+        conversation = self.memory.conversations[lease.conversation_id]
         if conversation.generation == lease.generation:
             conversation.holder = None
 
@@ -124,25 +124,42 @@ class MemoryJournal:
         blobs: Mapping[str, bytes] = _NO_BLOBS,
         bodies: Sequence[bytes] = (),
     ) -> Sequence[Seq]:
+        return self._append(lease, entries(facts, bodies), blobs)
+
+    async def restore(
+        self, lease: Lease, facts: Sequence[Recorded], blobs: Mapping[str, bytes] = _NO_BLOBS
+    ) -> Sequence[Seq]:
+        return self._append(lease, restored(facts), blobs)
+
+    def _append(self, lease: Lease, rows: Sequence[Entry], blobs: Mapping[str, bytes]) -> Sequence[Seq]:
         assert not self._closed, "the journal was closed"
         assert not lease.released, "the lease was given back"
-        assert facts, "an append without facts"
+        assert rows, "an append without facts"
         name = lease.conversation_id
-        conversation = self._memory.conversations[name]
+        conversation = self.memory.conversations[name]
         if conversation.generation != lease.generation:
             assert conversation.holder is not None, "a lease that was taken over has a holder"
             raise leases.held_by(name, conversation.holder)
         conversation.expires_at = self._clock.wall_ms() + LEASE_MS
         for sha256, data in blobs.items():
             assert hashlib.sha256(data).hexdigest() == sha256, f"a payload under the wrong name {sha256}"
-        self._memory.blobs.update(blobs)
+        self.memory.blobs.update(blobs)
         first = len(conversation.facts) + 1
-        for seq, one in enumerate(entries(facts, bodies), first):
-            recorded = Recorded(conversation_id=name, seq=seq, at=one.at, fact=decode_body(one.body), body=one.body)
-            conversation.facts.append(recorded)
+        for seq, one in enumerate(rows, first):
+            fact = decode_body(one.body)
+            conversation.facts.append(
+                Recorded(
+                    conversation_id=name,
+                    seq=seq,
+                    at=one.at,
+                    fact=fact,
+                    body=one.body,
+                    schema_version=one.schema_version,
+                )
+            )
         lease.last_seq = len(conversation.facts)
-        self._memory.conversations[name] = self._memory.conversations.pop(name)
-        self._memory.wake()
+        self.memory.conversations[name] = self.memory.conversations.pop(name)
+        self.memory.wake()
         return range(first, lease.last_seq + 1)
 
     async def since(self, conversation_id: ConversationId, seq: Seq = 0, limit: int | None = None) -> list[Recorded]:
@@ -166,7 +183,7 @@ class MemoryJournal:
 
     async def follow(self, conversation_id: ConversationId, since: Seq = 0) -> AsyncIterator[Recorded]:
         bell = asyncio.Event()
-        self._memory.bells.add(bell)
+        self.memory.bells.add(bell)
         try:
             while not self._closed:
                 bell.clear()
@@ -176,17 +193,17 @@ class MemoryJournal:
                 if len(self._facts(conversation_id)) == since:
                     await bell.wait()
         finally:
-            self._memory.bells.discard(bell)
+            self.memory.bells.discard(bell)
 
     async def blob(self, sha256: str) -> bytes:
         try:
-            return self._memory.blobs[sha256]
+            return self.memory.blobs[sha256]
         except KeyError:
             raise JournalDamaged(f"The payload {sha256} is missing from the journal.") from None
 
     async def conversations(self, limit: int = 50) -> list[ConversationSummary]:
         now_ms = self._clock.wall_ms()
-        written = [item for item in reversed(self._memory.conversations.items()) if item[1].own]
+        written = [item for item in reversed(self.memory.conversations.items()) if item[1].own]
         return [_summary(name, conversation, now_ms) for name, conversation in written[:limit]]
 
     def damaged(self, conversation_id: ConversationId) -> list[Damaged]:
@@ -194,17 +211,17 @@ class MemoryJournal:
         return []
 
     async def verify(self) -> Report:
-        conversations = self._memory.conversations.values()
+        conversations = self.memory.conversations.values()
         return Report(
             folder="",
             conversations=sum(bool(conversation.own) for conversation in conversations),
             facts=sum(len(conversation.own) for conversation in conversations),
-            blobs=len(self._memory.blobs),
+            blobs=len(self.memory.blobs),
         )
 
     def _facts(self, conversation_id: ConversationId) -> list[Recorded]:
         try:
-            return self._memory.conversations[conversation_id].facts
+            return self.memory.conversations[conversation_id].facts
         except KeyError:
             raise leases.no_conversation(conversation_id) from None
 

@@ -29,6 +29,10 @@ class Journal(Protocol):
         """Durable on return, all or none; `at` is UTC milliseconds, a blob's key its SHA-256 in hex."""
         ...
 
+    async def restore(self, lease: Lease, facts: Sequence[Recorded], blobs: Mapping[str, bytes] = ...) -> Sequence[Seq]:
+        """Append facts of another journal, byte for byte and with their times; they get the next seqs."""
+        ...
+
     async def since(self, conversation_id: ConversationId, seq: Seq = 0, limit: int | None = None) -> list[Recorded]:
         """What comes after `seq`, oldest first. Damaged records are left out; `damaged` tells which."""
         ...

@@ -59,6 +59,10 @@ def entries(facts: Sequence[tuple[int, Fact]], bodies: Sequence[bytes]) -> list[
     return [Entry(at, SCHEMA_VERSION, landmark_of(fact), body) for (at, fact), body in zip(facts, bodies, strict=True)]
 
 
+def restored(facts: Sequence[Recorded]) -> list[Entry]:
+    return [Entry(one.at, one.schema_version, landmark_of(one.fact), one.body) for one in facts]
+
+
 class Row(NamedTuple):
     """A fact as it lies on disk. `link` is the hash of the row before, then its own.
 

@@ -27,7 +27,7 @@ from turnwright.journal.marks import MARK, Marks
 from turnwright.journal.processes import myself
 from turnwright.journal.reading import Read, Reader, parted
 from turnwright.journal.records import ConversationSummary, Damaged, Lease, Report, WallClock
-from turnwright.journal.rows import entries
+from turnwright.journal.rows import Entry, entries, restored
 from turnwright.journal.waking import Waker
 from turnwright.journal.writer import Writer
 from turnwright.schema.errors import InputError, JournalError, JournalUnwritable
@@ -163,12 +163,21 @@ class SqliteJournal:
         bodies: Sequence[bytes] = (),
     ) -> Sequence[Seq]:
         """Durable on return, all or none; `at` is UTC milliseconds, a blob's key its SHA-256 in hex."""
+        return await self._append(lease, entries(facts, bodies), blobs)
+
+    async def restore(
+        self, lease: Lease, facts: Sequence[Recorded], blobs: Mapping[str, bytes] = _NO_BLOBS
+    ) -> Sequence[Seq]:
+        """Append facts of another journal, byte for byte and with their times; they get the next seqs."""
+        return await self._append(lease, restored(facts), blobs)
+
+    async def _append(self, lease: Lease, rows: Sequence[Entry], blobs: Mapping[str, bytes]) -> Sequence[Seq]:
         writer = self._writable()
         assert isinstance(lease, SqliteLease), "the lease of another journal"
         assert not lease.released, "the lease was given back"
-        assert facts, "an append without facts"
+        assert rows, "an append without facts"
         packed = await asyncio.to_thread(_packed, blobs) if blobs else ()
-        job = Append(lease, entries(facts, bodies), packed, self._loop.create_future())
+        job = Append(lease, rows, packed, self._loop.create_future())
         writer.submit(job)
         return await job.future
 

@@ -25,7 +25,7 @@ from turnwright.journal.reading import stretches_of, unpacked
 from turnwright.journal.records import Damaged, Finding, Place, Report
 from turnwright.journal.rows import HASH_BYTES, NO_HASH, Row, landmark_of, read_row
 from turnwright.schema.errors import InputError, JournalError, JournalTooNew
-from turnwright.schema.facts import BlobRef, Fact
+from turnwright.schema.facts import Fact, refs_of
 
 LOCK_PAGE = 0x40000000 // PAGE_BYTES + 1
 """SQLite never writes the page that holds its lock bytes."""
@@ -229,12 +229,11 @@ class _Verification:
             return
         if isinstance(read.fact, Fact) and landmark_of(read.fact) != row.landmark:
             self._found("record", f"{conversation_id} seq {row.seq} is filed as another kind", conversation_id, row.seq)
-        for name in read.fact.__struct_fields__:
-            match getattr(read.fact, name):
-                case BlobRef(sha256=sha256) if sha256 not in self._blobs:
-                    self._found(
-                        "blob", f"payload {sha256} of {conversation_id} seq {row.seq} is gone", conversation_id, row.seq
-                    )
+        for ref in refs_of(read.fact):
+            if ref.sha256 not in self._blobs:
+                self._found(
+                    "blob", f"payload {ref.sha256} of {conversation_id} seq {row.seq} is gone", conversation_id, row.seq
+                )
 
     def _against_mark(self, connection: apsw.Connection, mark: Mark) -> None:
         with self._errors_found("database"):

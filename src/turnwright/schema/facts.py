@@ -309,6 +309,8 @@ class Note(Fact, frozen=True, kw_only=True, tag="note"):
     text: str
     said: RuntimeMessage | None = None
     data: dict[str, str | int | float | bool | None] = {}
+    attachment: BlobRef | None = None
+    """What it is about, stored apart: the file that a conversation was imported from."""
 
 
 KnownFact: TypeAlias = (
@@ -369,6 +371,11 @@ def visibility_of(fact: Fact) -> Visibility:
     if isinstance(fact, (GuardTripped, Note)) and fact.said is not None:
         return "model"
     return fact.visibility
+
+
+def refs_of(fact: Fact | Unknown) -> list[BlobRef]:
+    """The payloads that a fact names."""
+    return [ref for name in fact.__struct_fields__ if isinstance(ref := getattr(fact, name), BlobRef)]
 
 
 _HEADS: dict[Visibility, bytes] = {one: b'{"visibility":"%b",' % one.encode() for one in get_args(Visibility)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -59,6 +59,13 @@ class Recorder:
         held, self._held = self._held, []
         seqs = await self._append(*held, *facts)
         return seqs[len(held) :]
+
+    async def past(self, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes]) -> Sequence[Seq]:
+        """What happened elsewhere, each fact at its own time; all or none. `blobs` are payloads that facts name."""
+        payloads = dict(blobs)
+        prepared = [self._without_payload(*one, payloads) for one in self._masked([fact for _, fact in facts])]
+        stamped = [(at, fact) for (at, _), (fact, _) in zip(facts, prepared, strict=True)]
+        return await self._journal.append(self._lease, stamped, payloads, [body for _, body in prepared])
 
     async def _append(self, *facts: Fact) -> Sequence[Seq]:
         at, conversation_id = self._clock.wall_ms(), self._lease.conversation_id

@@ -19,6 +19,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import msgspec
+
 from turnwright.schema.errors import InputError, JournalDamaged, JournalHeld
 from turnwright.schema.facts import (
     BlobRef,
@@ -31,6 +33,7 @@ from turnwright.schema.facts import (
     TurnEnded,
     TurnStarted,
     Unknown,
+    decode_body,
     encode_body,
 )
 from turnwright.schema.ids import Prefix
@@ -59,6 +62,10 @@ class Journal(Protocol):
 
     async def append(
         self, lease: Any, facts: Sequence[tuple[int, Fact]], blobs: Mapping[str, bytes] = ...
+    ) -> Sequence[int]: ...
+
+    async def restore(
+        self, lease: Any, facts: Sequence[Recorded], blobs: Mapping[str, bytes] = ...
     ) -> Sequence[int]: ...
 
     async def since(self, conversation_id: str, seq: int = 0, limit: int | None = None) -> Sequence[Recorded]: ...
@@ -199,6 +206,28 @@ async def an_unknown_fact_is_kept_byte_for_byte(open_journal: OpenJournal) -> No
         await journal.append(lease, [_note("a"), (2, fact), _note("b")])
         _, unknown, _ = await journal.since(ONE)
         assert (unknown.fact, unknown.body) == (Unknown("future.happened"), encode_body(fact))
+
+
+async def facts_of_another_journal_come_in_as_they_were(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        data = b"payload"
+        sha256 = hashlib.sha256(data).hexdigest()
+        ref = BlobRef(sha256=sha256, size_bytes=len(data))
+        facts: list[Fact] = [_opened()[1], FromTheFuture(what="x"), Note(code="n", text="t", attachment=ref)]
+        elsewhere = [
+            Recorded(
+                conversation_id=TWO, seq=seq, at=seq * 7, fact=decode_body(body), body=body, schema_version=10 + seq
+            )
+            for seq, body in enumerate(map(encode_body, facts), 1)
+        ]
+        lease = await journal.acquire(ONE, create=True)
+        assert list(await journal.restore(lease, elsewhere, {sha256: data})) == [1, 2, 3]
+        assert list(await journal.append(lease, [_note("after")])) == [4]
+        found = await journal.since(ONE, 0, 3)
+        assert list(found) == [msgspec.structs.replace(one, conversation_id=ONE) for one in elsewhere]
+        assert await journal.blob(sha256) == data
+        assert (await journal.verify()).findings == ()
 
 
 async def reads_give_the_part_that_was_asked_for(open_journal: OpenJournal) -> None:
@@ -533,6 +562,7 @@ CHECKS: tuple[Check, ...] = (
     seqs_begin_at_one_and_have_no_gaps,
     facts_come_back_as_they_were,
     an_unknown_fact_is_kept_byte_for_byte,
+    facts_of_another_journal_come_in_as_they_were,
     reads_give_the_part_that_was_asked_for,
     opening_reads_from_the_last_compaction,
     an_unknown_conversation_is_an_input_error,
