@@ -132,4 +132,4 @@ async def test_they_reach_the_model_and_what_does_not_is_on_record(
     notes = [fact.text for fact in facts if isinstance(fact, Note)]
     assert notes == ["not used: AGENTS.md: not a text"]
     (step,) = (fact for fact in facts if isinstance(fact, StepStarted))
-    assert list(step.segments) == ["role", "environment", "instructions", "tools"]
+    assert list(step.segments) == ["role", "environment", "instructions", "tools", "history"]
