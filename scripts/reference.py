@@ -282,7 +282,16 @@ def _json_type(schema: dict[str, Any]) -> str:
 
 
 def field_docs(kind: type) -> dict[str, str]:
-    """The strings that stand under the fields of a class: Python forgets them, its source does not."""
+    """The strings that stand under the fields of a class and of those it is made from: Python forgets them, its source
+    does not."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if each.__module__.startswith("turnwright."):
+            found |= _own_field_docs(each)
+    return found
+
+
+def _own_field_docs(kind: type) -> dict[str, str]:
     tree = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
     body = next(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
     found = {}

@@ -24,7 +24,7 @@ from turnwright.app.turns import carried_on, first_turn, opening
 from turnwright.cli.output import StreamFace, show
 from turnwright.config.load import Flag, load
 from turnwright.kernel.ports import Continue, Judgement, Question, Tools, Warn
-from turnwright.schema.facts import ConversationOpened, Fact, ToolEnded
+from turnwright.schema.facts import ConversationOpened, Fact, ToolEnded, Unknown
 from turnwright.schema.messages import RuntimeMessage
 from turnwright.session.conversation import Conversation, Session
 from turnwright.testing.crash import CrashPlan, crashing
@@ -38,6 +38,9 @@ class Watchful:
             said = RuntimeMessage(code="watchful", text="One search is enough.")
             return [Warn(guard="watchful", why="grep was used", said=said)]
         return [Continue()]
+
+    def recall(self, fact: Fact | Unknown) -> None:
+        del fact
 
 
 class Talkative:
@@ -62,7 +65,7 @@ async def main(what: str, place: Place, plan: CrashPlan) -> int:
     loaded = load(place.workspace, flags=[model])
     async with (
         open_engine(loaded, label="driver") as engine,
-        engine.session(place.workspace, ask=_yes, guards=Watchful()) as given,
+        engine.session(place.workspace, ask=_yes, guards=Watchful) as given,
     ):
         talkative = Talkative(given.tools)
         session = msgspec.structs.replace(

@@ -11,11 +11,11 @@ from driving import Driven, calling, drive, look, turn_of
 from turnwright.kernel.history import History
 from turnwright.kernel.limits import Tally
 from turnwright.kernel.loop import run_turn
-from turnwright.kernel.ports import Block, Continue, ForceAnswer, Halt, Judgement, Letter, Warn
+from turnwright.kernel.ports import Block, Continue, ForceAnswer, Halt, Judgement, Letter, Nudge, Truncate, Warn
 from turnwright.providers.script import Call, Expect, HttpError, Reported, Stalled, Step, Tokens, Truncated, WrongBody
 from turnwright.providers.scripted import ScriptedModel, ScriptMismatch
 from turnwright.schema.errors import ConfigError, JournalUnwritable
-from turnwright.schema.facts import AttemptEnded, Fact, ModelReplied, Timing, ToolEnded, TurnEnded, TurnStarted
+from turnwright.schema.facts import AttemptEnded, Fact, ModelReplied, Timing, ToolEnded, TurnEnded, TurnStarted, Unknown
 from turnwright.schema.limits import Limits, Retry
 from turnwright.schema.live import Heartbeat, RetryWait, TurnSealed
 from turnwright.schema.messages import (
@@ -410,6 +410,9 @@ class Says:
             return [self.judgement]
         return [Continue()]
 
+    def recall(self, fact: Fact | Unknown) -> None:
+        del fact
+
 
 SAID = RuntimeMessage(text="stop that", code="guarded")
 GUARDED: list[tuple[str, Says, list[str], str]] = [
@@ -421,6 +424,19 @@ GUARDED: list[tuple[str, Says, list[str], str]] = [
         "guard-stop",
     ),
     ("halt", Says(ToolEnded, Halt(guard="g", why="w")), ["guard.tripped g stop"], "guard-stop"),
+    (
+        "stop",
+        Says(ToolEnded, Halt(guard="g", why="w", reason="refused", text="t")),
+        ["guard.tripped g stop"],
+        "refused",
+    ),
+    ("ask", Says(ModelReplied, Nudge(guard="g", why="w", said=SAID)), ["guard.tripped g ask"], "stop"),
+    (
+        "truncate",
+        Says(ModelReplied, Truncate(guard="g", why="w", call_ids=("call_1_0",))),
+        ["guard.tripped g truncate"],
+        "stop",
+    ),
     ("block", Says(ModelReplied, Block(guard="g", why="w", call_id="call_1_0")), ["guard.tripped g block"], "stop"),
 ]
 
@@ -433,7 +449,9 @@ async def test_what_a_guard_says_is_recorded_and_obeyed(guard: Says, tripped: li
         *([f"turn.ended {reason}"] if reason == "guard-stop" else []),
     ]
     assert driven.story[-1] == f"turn.ended {reason}"
-    if "block" in tripped[0]:
+    assert driven.outcome is not None
+    assert driven.outcome.text == ("t" if reason == "refused" else "" if "stop" in tripped[0] else "ok")
+    if tripped[0].endswith(("block", "truncate")):
         assert "tool.ended look refused" in driven.story
         assert "tool.started look" not in driven.story
     if "force" in tripped[0]:
@@ -453,6 +471,9 @@ async def test_a_guard_that_raises_never_fails_open(at: type[Fact], asked: int) 
             if broken:
                 raise ZeroDivisionError("in a guard")
             return ()
+
+        def recall(self, fact: Fact | Unknown) -> None:
+            del fact
 
     record, model = MemoryRecord(), ScriptedModel([calling(), Step(text="done")])
     with pytest.raises(ZeroDivisionError):
@@ -583,3 +604,32 @@ async def test_the_summary_stays_latched_across_a_crash() -> None:
     assert after.story[-1] == "turn.ended max-steps"
     asks = [m for m in after.model.prompts[-1].messages if isinstance(m, RuntimeMessage)]
     assert len(asks) == 1
+
+
+async def test_a_guard_may_want_more_than_the_last_reply_and_ask_for_it_warmer() -> None:
+    nudge = Nudge(guard="g", why="w", said=SAID, delay_s=3.0, warmer=0.2, warmer_if_thinking=0.1)
+    clock = FakeClock(auto=True)
+    driven = await drive([Step(text="I will look."), Step(text="ok")], guards=Says(ModelReplied, nudge), clock=clock)
+    assert [prompt.temperature for prompt in driven.model.prompts] == [None, 0.9]
+    assert driven.outcome is not None
+    assert (driven.outcome.text, driven.outcome.steps, clock.monotonic()) == ("ok", 2, 3.0)
+    assert [type(message).__name__ for message in driven.model.prompts[-1].messages] == [
+        "UserMessage",
+        "AssistantMessage",
+        "RuntimeMessage",
+    ]
+
+
+async def test_an_attempt_that_failed_may_be_asked_for_again_in_other_words() -> None:
+    nudge = Nudge(guard="g", why="w", said=SAID, delay_s=2.0)
+    driven = await drive([Step(), Step(text="ok")], guards=Says(AttemptEnded, nudge))
+    assert driven.story[2:] == [
+        "attempt.started",
+        "attempt.ended 1 empty",
+        "guard.tripped g ask",
+        "attempt.started",
+        "attempt.ended 2 complete",
+        "model.replied 'ok' []",
+        "turn.ended stop",
+    ]
+    assert driven.model.prompts[-1].messages[-1] == SAID

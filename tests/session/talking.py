@@ -38,7 +38,7 @@ class World:
             model=model,
             tools=FunctionTools(*tools),
             context=PlainContext(),
-            guards=NoGuards(),
+            guards=NoGuards,
             clock=self.clock,
             ids=self.ids,
             masker=Masker(),

@@ -8,7 +8,7 @@ from talking import World, begun, calling
 
 from turnwright.kernel.ports import Block, ForceAnswer, Guards, Judgement, Warn
 from turnwright.providers.script import Step, Tokens
-from turnwright.schema.facts import Fact, ModelReplied, ToolEnded
+from turnwright.schema.facts import Fact, ModelReplied, ToolEnded, Unknown
 from turnwright.schema.messages import RuntimeMessage
 from turnwright.session.backtest import Backtest, Saved, Trip, backtest
 
@@ -19,6 +19,9 @@ class Counting:
     def __init__(self, warn_at: int, force_at: int, forbidden: str = "") -> None:
         self.warn_at, self.force_at, self.forbidden, self.results = warn_at, force_at, forbidden, 0
         self.seen: list[Fact] = []
+
+    def recall(self, fact: Fact | Unknown) -> None:
+        del fact
 
     def judge(self, fact: Fact) -> Sequence[Judgement]:
         self.seen.append(fact)
@@ -55,7 +58,7 @@ async def recorded(world: World, guards: Guards) -> str:
         calling("look", path="c"),
         Step(text="done", usage=Tokens(input=100, output=10)),
     ]
-    conversation = await begun(world.session(steps, look, touch, guards=guards))
+    conversation = await begun(world.session(steps, look, touch, guards=lambda: guards))
     await conversation.say("look around")
     await conversation.close()
     return conversation.id

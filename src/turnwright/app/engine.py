@@ -11,6 +11,7 @@ from typing import Any
 
 from turnwright.app.clock import SystemClock
 from turnwright.app.context import PromptContext
+from turnwright.app.guards import guards_of
 from turnwright.app.ids import SystemIds, jitter
 from turnwright.app.instructions import Instructions, instructions_for
 from turnwright.app.journals import opened_journal
@@ -20,11 +21,11 @@ from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
 from turnwright.config.tool_environment import tool_environment
 from turnwright.journal.port import Journal
-from turnwright.kernel.ports import Ask, Guards, Judgement, Model, Question
+from turnwright.kernel.ports import Ask, Guards, Model, Question
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
 from turnwright.schema.errors import ConfigError, InputError
-from turnwright.schema.facts import Fact, Note
+from turnwright.schema.facts import Note
 from turnwright.session.conversation import Session
 from turnwright.tools.registry import Toolbox
 from turnwright.tools.standard import standard_tools
@@ -37,14 +38,6 @@ async def nobody_answers(question: Question) -> str | None:
     """`Ask` where there is nobody: a denial."""
     del question
     return None
-
-
-class NoGuards:
-    """No guard is configured."""
-
-    def judge(self, fact: Fact) -> Sequence[Judgement]:
-        del fact
-        return ()
 
 
 class Engine:
@@ -66,7 +59,7 @@ class Engine:
         tools: Sequence[Callable[..., Any]] | None = None,
         api_key: str | None = None,
         ask: Ask = nobody_answers,
-        guards: Guards | None = None,
+        guards: Callable[[], Guards] | None = None,
         mode: str = "build",
         json_object: bool = False,
         streamed: bool | None = None,
@@ -102,7 +95,7 @@ class Engine:
                     appended=settings.prompts.append,
                     json_object=json_object,
                 ),
-                guards=guards or NoGuards(),
+                guards=guards or guards_of(settings),
                 clock=self.clock,
                 ids=SystemIds(self.clock.wall_ms),
                 masker=opened.masker,

@@ -10,6 +10,7 @@ import msgspec
 
 from turnwright.app.clock import SystemClock
 from turnwright.app.engine import Engine, open_engine
+from turnwright.app.guards import unguarded
 from turnwright.app.models import PROFILES_FILE
 from turnwright.app.reading import PROBE_TITLE
 from turnwright.app.route_profiles import Finding, RouteProfile, RouteProfiles
@@ -152,7 +153,12 @@ async def probed_at_start(loaded: Loaded) -> None:
 async def _asked(engine: Engine, workspace: Path, each: Probe) -> tuple[ConversationId, list[Fact | Unknown]]:
     tools = [echo] if each.tools else []
     async with engine.session(
-        workspace, tools=tools, mode="build", json_object=each.json_object, streamed=each.stream
+        workspace,
+        tools=tools,
+        guards=unguarded,
+        mode="build",
+        json_object=each.json_object,
+        streamed=each.stream,
     ) as session:
         metered = msgspec.structs.replace(session, purpose="probe")
         opened = msgspec.structs.replace(

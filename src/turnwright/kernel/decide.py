@@ -23,13 +23,19 @@ class End(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-Decision: TypeAlias = Act | End
+class AskAgain(msgspec.Struct, frozen=True):
+    """Sample again: a guard wants more than this reply, and has said so to the model."""
 
 
-def decide(message: AssistantMessage, verdict: Verdict, wrapping_up: End | None) -> Decision:
-    """`wrapping_up` is the reason for which this was the last step: whatever the model says then, it ends the turn."""
-    if wrapping_up is not None:
-        return wrapping_up
+Decision: TypeAlias = Act | AskAgain | End
+
+
+def decide(message: AssistantMessage, verdict: Verdict, ending: End | None, nudged: bool = False) -> Decision:
+    """`ending` is the reason for which this was the last step: whatever the model says then, it ends the turn."""
+    if ending is not None:
+        return ending
+    if nudged:
+        return Act(message.calls) if message.calls else AskAgain()
     match verdict:
         case "complete" | "tool_calls" | "malformed_call":
             return Act(message.calls) if message.calls else End("stop")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from turnwright.kernel.history import interrupted_text
-from turnwright.kernel.ports import Block, Ports, Question
+from turnwright.kernel.ports import Block, Ports, Question, Truncate
 from turnwright.kernel.scribe import Scribe
 from turnwright.schema.facts import ApprovalAnswered, ApprovalAsked, Fact, ToolEnded, ToolStarted
 from turnwright.schema.ids import CallId, ConversationId, StepId, TurnId
@@ -43,13 +43,15 @@ class Planned(msgspec.Struct, frozen=True):
 class Refused(msgspec.Struct, frozen=True):
     call: ToolCall
     problem: str
+    guard: str = ""
+    """Who forbade it."""
 
 
 def plan(
     calls: Sequence[ToolCall],
     checked: Mapping[CallId, Ready | Unfit | Asks],
     specs: Mapping[str, ToolSpec],
-    blocked: Mapping[CallId, Block],
+    forbidden: Mapping[CallId, Block | Truncate],
 ) -> tuple[list[list[Planned]], list[Refused]]:
     """Batches in order, and the calls that are not executed. Neighbouring calls that may run together form a batch;
     any other runs alone. Identical reads are merged, calls with effects never."""
@@ -59,8 +61,9 @@ def plan(
     flat: list[Planned] = []
     for call in calls:
         ready = checked[call.id]
-        if call.id in blocked:
-            refused.append(Refused(call, f"not executed: {blocked[call.id].why}"))
+        if call.id in forbidden:
+            by = forbidden[call.id]
+            refused.append(Refused(call, f"not executed: {by.why}", by.guard))
             continue
         if isinstance(ready, Unfit):
             refused.append(Refused(call, ready.problem))
@@ -148,13 +151,14 @@ class Dispatcher:
         self._may_start_early = True
 
     async def run(
-        self, calls: Sequence[ToolCall], specs: Mapping[str, ToolSpec], blocked: Mapping[CallId, Block]
+        self, calls: Sequence[ToolCall], specs: Mapping[str, ToolSpec], forbidden: Mapping[CallId, Block | Truncate]
     ) -> None:
         """Every call gets its result, whatever happens to it. Only cancellation and a broken journal leave early."""
         todo = [call for call in calls if call.id not in self._early]
-        batches, refused = plan(todo, {call.id: self.check(call, specs) for call in todo}, specs, blocked)
+        batches, refused = plan(todo, {call.id: self.check(call, specs) for call in todo}, specs, forbidden)
         for one in refused:
-            self._scribe.note(self._ended(one.call, ToolOutcome(output=one.problem), 0.0, outcome_as="refused"))
+            outcome = ToolOutcome(output=one.problem, detail={"guard": one.guard} if one.guard else {})
+            self._scribe.note(self._ended(one.call, outcome, 0.0, outcome_as="refused"))
         try:
             while self._running:
                 await self._next_end()

@@ -60,20 +60,36 @@ class Tally(msgspec.Struct, kw_only=True):
     """The last thing said to the user."""
     wrapping_up: WrapUp | None = None
     """The summary was asked for. Latched: it is asked for once, and its answer ends the turn."""
+    stopped: Exhausted | None = None
+    """A guard wants the turn to end."""
+    nudged: bool = False
+    """A guard wants more than the last reply."""
+    cut: bool = False
+    """The last reply ended at its output limit: what follows carries it on."""
     denials: int = 0
 
     def apply(self, fact: Fact | Unknown) -> None:
         match fact:
             case StepStarted():
                 self.steps += 1
+                self.nudged = False
             case AttemptEnded(purpose="turn" | "probe"):
                 self._meter(fact)
-            case ModelReplied() if fact.message.text:
-                self.text = fact.message.text
+            case ModelReplied():
+                self.nudged = False
+                if fact.message.text:
+                    self.text = self.text + fact.message.text if self.cut else fact.message.text
+                self.cut = fact.verdict == "length"
             case Note(code="wrap-up", data={"reason": reason}):
                 self.wrapping_up = WrapUp(msgspec.convert(reason, StopReason), fact.text)
             case GuardTripped(verdict="force_answer"):
-                self.wrapping_up = WrapUp("guard-stop", fact.why)
+                self.nudged = True
+                self.wrapping_up = self.wrapping_up or WrapUp("guard-stop", fact.why)
+            case GuardTripped(verdict="ask"):
+                self.nudged = True
+            case GuardTripped(verdict="stop"):
+                self.stopped = Exhausted(fact.reason or "guard-stop", fact.why)
+                self.text = fact.text or self.text
             case ApprovalAnswered(by="nobody"):
                 self.denials += 1
             case _:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
 from turnwright.kernel.bounds import Bounds, Stopped
 from turnwright.kernel.compacting import Compactor
-from turnwright.kernel.decide import Act, End, decide
+from turnwright.kernel.decide import Act, AskAgain, End, decide
 from turnwright.kernel.dispatch import Dispatcher
 from turnwright.kernel.history import History, interrupted_text
 from turnwright.kernel.limits import Exhausted, Fine, Stage, Tally, WrapUp, stage_of
-from turnwright.kernel.ports import ForceAnswer, Halt, NoRoute, Ports, Record
+from turnwright.kernel.ports import Block, ForceAnswer, Halt, Judgement, NoRoute, Nudge, Ports, Record, Truncate, Warn
 from turnwright.kernel.prefix import bought_again
 from turnwright.kernel.retry import strategy_for
 from turnwright.kernel.sample import Sampled, Sampler, Step
@@ -22,10 +23,10 @@ from turnwright.schema.facts import Note, SteeringDelivered, StepStarted, ToolEn
 from turnwright.schema.ids import ConversationId, StepId, TurnId, step_id
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry, check_limits
 from turnwright.schema.live import Heartbeat, TurnSealed
-from turnwright.schema.messages import Image, RuntimeMessage, ToolCall
+from turnwright.schema.messages import AssistantMessage, Image, RuntimeMessage, ToolCall
 from turnwright.schema.parts import Usage
 from turnwright.schema.prompt import Prompt, ToolSpec
-from turnwright.schema.verdicts import Effect, StopReason
+from turnwright.schema.verdicts import Effect, StopReason, Verdict
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +105,8 @@ class _RunningTurn:
         )
         self.began = ports.clock.monotonic()
         self.waiting_for = "the first step"
+        self.nudge: Nudge | None = None
+        """How the next step's question differs from the usual."""
         self.offered: tuple[ToolSpec, ...] = ()
         self.specs: dict[str, ToolSpec] = {}
 
@@ -142,26 +145,42 @@ class _RunningTurn:
             in_step = step_id(self.turn.turn_id, step.index)
             dispatcher = self.dispatcher_for(self.turn.turn_id, in_step)
             prompt = await self.prompt_for(step)
-            match await self.sampler.sample(step, prompt, dispatcher, self.prompt_again):
+            nudge, self.nudge = self.nudge, None
+            match await self.sampler.sample(step, prompt, dispatcher, self.prompt_again, nudge):
                 case End() as failed:
                     return failed
                 case Sampled(message, verdict):
-                    match decide(message, verdict, last):
+                    self.hear_of_reply(message, verdict)
+                    match decide(message, verdict, last or self.stopped(), self.tally.nudged):
                         case End() as end:
                             await dispatcher.drop_early()
+                        case AskAgain():
+                            pass
                         case Act(calls):
                             await self.act(in_step, dispatcher, calls)
         return end
 
     def may_go_on(self) -> Stage:
-        match self.scribe.hear_guards(self.turn.turn_id, None):
-            case Halt(why=why):
-                return Exhausted("guard-stop", why)
-            case ForceAnswer() | None:
-                pass
+        self.heard(self.scribe.hear(Warn, Nudge, ForceAnswer, Halt))
+        if self.tally.stopped is not None:
+            return self.tally.stopped
         elapsed_s = self.ports.clock.monotonic() - self.began
         stage = stage_of(self.tally, self.turn.limits, elapsed_s)
         return stage if isinstance(stage, Exhausted) else self.tally.wrapping_up or stage
+
+    def hear_of_reply(self, message: AssistantMessage, verdict: Verdict) -> None:
+        """A reply that would end the turn is judged at once; where there are calls to run, their results come first."""
+        if message.calls and verdict != "length":
+            self.scribe.hear(Halt)
+        else:
+            self.heard(self.scribe.hear(Nudge, ForceAnswer, Halt))
+
+    def heard(self, said: Sequence[Judgement]) -> None:
+        self.nudge = next((one for one in said if isinstance(one, Nudge)), self.nudge)
+
+    def stopped(self) -> End | None:
+        stopped = self.tally.stopped
+        return End(stopped.reason, stopped.why) if stopped else None
 
     def ask_for_summary(self, last: End) -> None:
         """At most once: the tally remembers, also across a crash. A guard has already said its own words."""
@@ -246,7 +265,7 @@ class _RunningTurn:
 
     async def act(self, in_step: StepId, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
         self.now_waiting_for("tools: " + ", ".join(call.name for call in calls[:4]))
-        await dispatcher.run(calls, self.specs, self.scribe.blocked(self.turn.turn_id, in_step))
+        await dispatcher.run(calls, self.specs, self.scribe.not_to_run())
 
     async def pick_up_where_it_broke_off(self) -> End | None:
         """A turn that died goes on with the calls of its last reply: what is done stays done, what merely reads is
@@ -263,21 +282,24 @@ class _RunningTurn:
                 self.scribe.note(_outcome_unknown(call, reply.turn_id, reply.step_id))
         wrapping_up = self.tally.wrapping_up
         last = End(wrapping_up.reason, wrapping_up.why) if wrapping_up else None
-        match decide(reply.message, reply.verdict, last):
+        self.hear_of_reply(reply.message, reply.verdict)
+        match decide(reply.message, reply.verdict, last or self.stopped(), self.tally.nudged):
             case End() as end:
                 return end
+            case AskAgain():
+                return None
             case Act():
                 where = reply.turn_id or "", reply.step_id or ""
                 dispatcher = self.dispatcher_for(*where)
-                await dispatcher.run(left, self.specs, self.scribe.blocked(*where))
+                await dispatcher.run(left, self.specs, self.scribe.not_to_run())
                 return None
 
     async def close(self, end: End) -> TurnOutcome:
         """`turn.ended` is the last fact on every path; it is sealed once it is durable (K3)."""
-        turn, tally = self.turn, self.tally
+        tally = self.tally
         if end.reason == "stop" and tally.denials:
             end = End("needs-user", f"{tally.denials} questions had nobody to answer them")
-        self.scribe.hear_guards(turn.turn_id, None)
+        self.scribe.hear(Warn, Block, Truncate, Nudge, ForceAnswer, Halt)
         ended = self.ended(end)
         try:
             self.scribe.judge(ended)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from turnwright.schema.facts import Fact
+from turnwright.schema.facts import Fact, Unknown
 from turnwright.schema.ids import CallId, Seq, StepId, TurnId
 from turnwright.schema.live import LiveEvent
 from turnwright.schema.messages import Message, RuntimeMessage
@@ -22,6 +22,7 @@ from turnwright.schema.tools import Question as Question
 from turnwright.schema.tools import Ready as Ready
 from turnwright.schema.tools import ToolOutcome as ToolOutcome
 from turnwright.schema.tools import Unfit as Unfit
+from turnwright.schema.verdicts import StopReason
 
 
 class Record(Protocol):
@@ -141,40 +142,67 @@ class Continue(msgspec.Struct, frozen=True):
     """Carry on."""
 
 
-class Warn(msgspec.Struct, frozen=True, kw_only=True):
+class _Tripped(msgspec.Struct, frozen=True, kw_only=True):
     guard: str
     why: str
-    said: RuntimeMessage
+    evidence: Mapping[str, str | int | float | bool | None] = {}
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True):
+class Warn(_Tripped, frozen=True, kw_only=True):
+    """The model is told, if there is something to say to it; nothing else happens."""
+
+    said: RuntimeMessage | None = None
+
+
+class Block(_Tripped, frozen=True, kw_only=True):
     """This call is not executed; the model reads why."""
 
-    guard: str
-    why: str
     call_id: CallId
 
 
-class ForceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class Truncate(_Tripped, frozen=True, kw_only=True):
+    """These calls of a reply are not executed; the others are."""
+
+    call_ids: tuple[CallId, ...]
+
+
+class Nudge(_Tripped, frozen=True, kw_only=True):
+    """The model is asked once more, instead of being taken at its word."""
+
+    said: RuntimeMessage
+    delay_s: float = 0.0
+    warmer: float = 0.0
+    """How far above its usual temperature."""
+    warmer_if_thinking: float = 0.0
+    """The same for a model that thinks before it answers."""
+
+
+class ForceAnswer(_Tripped, frozen=True, kw_only=True):
     """One last step without tools."""
 
-    guard: str
-    why: str
     said: RuntimeMessage
 
 
-class Halt(msgspec.Struct, frozen=True, kw_only=True):
-    guard: str
-    why: str
+class Halt(_Tripped, frozen=True, kw_only=True):
+    """The turn ends now."""
+
+    reason: StopReason = "guard-stop"
+    text: str = ""
+    """What the user is told in place of an answer, in our own name; empty where the model's last words stand."""
 
 
-Judgement: TypeAlias = Continue | Warn | Block | ForceAnswer | Halt
+Judgement: TypeAlias = Continue | Warn | Block | Truncate | Nudge | ForceAnswer | Halt
 
 
 class Guards(Protocol):
-    """A fold over facts with a verdict. A guard that raises ends the turn: it never fails open."""
+    """Folds over facts with verdicts, as one. A guard that raises ends the turn: it never fails open."""
 
     def judge(self, fact: Fact) -> Sequence[Judgement]: ...
+
+    def recall(self, fact: Fact | Unknown) -> None:
+        """A fact from the journal, in order, before a turn is carried on: what was judged and is already written down
+        is not said again."""
+        ...
 
 
 class Reservation(Protocol):

@@ -14,7 +14,7 @@ from turnwright.kernel.compacting import Compactor, NoDigest, Place, Why
 from turnwright.kernel.cost import cost_of
 from turnwright.kernel.decide import End
 from turnwright.kernel.dispatch import Dispatcher
-from turnwright.kernel.ports import Ports, Reservation
+from turnwright.kernel.ports import Halt, Nudge, Ports, Reservation
 from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable, kind_of
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.verdict import verdict_of
@@ -36,6 +36,9 @@ from turnwright.schema.routes import NoRoute, Route, Tried
 from turnwright.schema.verdicts import GOOD_VERDICTS, ErrorKind, Verdict
 
 DEFAULT_OUTPUT_TOKENS = 4_096
+USUAL_TEMPERATURE = 0.7
+"""What hosts are taken to use where none is asked for."""
+TEMPERATURE_MAX = 1.0
 _SPEECH: frozenset[type] = frozenset({Text, ReasoningPart})
 """The first of these is what a user waits for."""
 OVERFLOWED = "the conversation does not fit the model's window"
@@ -105,14 +108,22 @@ class Sampler:
         """Where the last attempt of this conversation went; empty before the first."""
 
     async def sample(
-        self, step: Step, prompt: Prompt, dispatcher: Dispatcher, again: Callable[[], Awaitable[Prompt]]
+        self,
+        step: Step,
+        prompt: Prompt,
+        dispatcher: Dispatcher,
+        again: Callable[[], Awaitable[Prompt]],
+        nudge: Nudge | None = None,
     ) -> Sampled | End:
-        """`again` makes the prompt anew, after room was made in the history."""
+        """`again` makes the prompt anew, after room was made in the history or something was said in it. `nudge` is
+        what a guard wants of this question."""
         tried: list[Tried] = []
         slept_s = 0.0
         made_room = False
         tools = bool(prompt.tools)
         route = self._ports.model.route(tried, tools=tools)
+        if nudge is not None and nudge.delay_s > 0:
+            await self._ports.clock.sleep(nudge.delay_s)
         if isinstance(route, Route) and not step.aside and self._compactor.due(route):
             if not await self.make_room(step, prompt, route, "threshold", dispatcher):
                 prompt = await again()
@@ -124,18 +135,16 @@ class Sampler:
             if isinstance(reservation, End):
                 return reservation
             self._note_switch(step, route, tried)
-            attempt = await self._attempt(len(tried) + 1, step, route, prompt, dispatcher, reservation)
+            asked = prompt if nudge is None else warmer(prompt, nudge, route)
+            attempt = await self._attempt(len(tried) + 1, step, route, asked, dispatcher, reservation)
             judged = self._report(attempt, step, reservation, tools)
             if attempt.verdict in GOOD_VERDICTS and attempt.verdict != "empty":
-                message = attempt.reply.message
-                if not step.aside:
-                    self._scribe.note(
-                        ModelReplied(
-                            turn_id=step.turn_id, step_id=step.step_id, message=message, verdict=attempt.verdict
-                        )
-                    )
-                return Sampled(message, attempt.verdict)
+                return self._replied(step, attempt)
             await dispatcher.drop_early()
+            wanted = () if step.aside else self._scribe.hear(Nudge, Halt)
+            if (stopped := self._scribe.tally.stopped) is not None:
+                return End(stopped.reason, stopped.why)
+            nudge = next((one for one in wanted if isinstance(one, Nudge)), None)
             tried.append(judged)
             if attempt.closed.overflow and not step.aside:
                 if (why := await self._room_for_another(step, prompt, attempt, made_room, dispatcher)) is not None:
@@ -144,13 +153,24 @@ class Sampler:
                 prompt = await again()
                 continue
             following = self._ports.model.route(tried, tools=tools)
-            match self._after(attempt, tried, following, slept_s):
+            match self._after(attempt, tried, following, slept_s, nudge):
+                case GiveUp() if attempt.verdict == "empty" and not step.aside:
+                    return self._replied(step, attempt)
                 case GiveUp(why):
                     return End("provider-error", f"{_what_happened(attempt)}; {why}")
                 case Again(delay_s):
                     await self._pause(step, attempt, delay_s)
                     slept_s += delay_s
                     route = following
+                    prompt = await again() if nudge else prompt
+
+    def _replied(self, step: Step, attempt: _Attempt) -> Sampled:
+        message = attempt.reply.message
+        if not step.aside:
+            self._scribe.note(
+                ModelReplied(turn_id=step.turn_id, step_id=step.step_id, message=message, verdict=attempt.verdict)
+            )
+        return Sampled(message, attempt.verdict)
 
     async def _room_for_another(
         self, step: Step, prompt: Prompt, attempt: _Attempt, made_room: bool, dispatcher: Dispatcher
@@ -182,16 +202,24 @@ class Sampler:
         raise AssertionError("what is asked beside a conversation is asked once")
 
     def _after(
-        self, attempt: _Attempt, tried: Sequence[Tried], following: Route | NoRoute, slept_s: float
+        self,
+        attempt: _Attempt,
+        tried: Sequence[Tried],
+        following: Route | NoRoute,
+        slept_s: float,
+        nudge: Nudge | None,
     ) -> Again | GiveUp:
+        """A guard that wants the model to be asked once more has its way within the budget of the step."""
         if isinstance(following, NoRoute):
             return GiveUp(following.message)
+        if nudge is not None and (self._strategy.budget is None or len(tried) < self._strategy.budget):
+            return Again(nudge.delay_s)
         return after_failure(
             self._strategy,
             retryable=attempt.retryable,
             kind=attempt.kind,
             no_tools=_fault(attempt).no_tools,
-            had_content=attempt.reply.has_content,
+            had_content=attempt.reply.has_content and attempt.verdict != "empty",
             attempts=len(tried),
             on_this_route=sum(one.route == attempt.route.name for one in tried),
             rerouted=following.name != attempt.route.name,
@@ -312,6 +340,15 @@ class Sampler:
                 return End(reservation, "what is left of the budget does not cover another call")
             case _:
                 return reservation
+
+
+def warmer(prompt: Prompt, nudge: Nudge, route: Route) -> Prompt:
+    """A model that said nothing, or the same, is asked with more freedom; never beyond what every host takes."""
+    more = nudge.warmer_if_thinking if route.reasoning else nudge.warmer
+    if not more:
+        return prompt
+    usual = USUAL_TEMPERATURE if prompt.temperature is None else prompt.temperature
+    return msgspec.structs.replace(prompt, temperature=round(max(usual, min(usual + more, TEMPERATURE_MAX)), 3))
 
 
 class _Stopwatch:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
+import msgspec
+
 from turnwright.kernel.history import History
 from turnwright.kernel.limits import Tally
-from turnwright.kernel.ports import Block, Continue, ForceAnswer, Guards, Halt, Judgement, Record, Warn
+from turnwright.kernel.ports import (
+    Block,
+    Continue,
+    ForceAnswer,
+    Guards,
+    Halt,
+    Judgement,
+    Nudge,
+    Record,
+    Truncate,
+    Warn,
+)
 from turnwright.schema.facts import Fact, GuardTripped, TurnEnded
-from turnwright.schema.ids import CallId, StepId, TurnId
+from turnwright.schema.ids import CallId
 
 
 class Scribe:
@@ -19,7 +34,8 @@ class Scribe:
         self._record = record
         self._guards = guards
         self._waiting: list[Fact] = []
-        self._judgements: list[Judgement] = []
+        self._judged: list[tuple[Judgement, Fact]] = []
+        """What the guards said and nobody has heard yet, each with the fact that it was said about."""
         self._guards_broke = False
 
     def note(self, fact: Fact) -> None:
@@ -40,7 +56,7 @@ class Scribe:
             self._guards_broke = True
             raise
         if judged:
-            self._judgements += [one for one in judged if not isinstance(one, Continue)]
+            self._judged += [(one, fact) for one in judged if not isinstance(one, Continue)]
 
     async def record(self, *facts: Fact) -> None:
         """Make everything noted so far, and these, durable. Only then may the act that they announce begin."""
@@ -51,37 +67,53 @@ class Scribe:
             for seq, fact in zip(await self._record(*waiting), waiting, strict=True):
                 self.history.placed(fact, seq)
 
-    def hear_guards(self, turn_id: TurnId, step_id: StepId | None) -> ForceAnswer | Halt | None:
-        """Write down what the guards said since last asked. The first that wants the turn to end is returned; blocks
-        are kept for `blocked`."""
-        heard = [one for one in self._judgements if not isinstance(one, Block)]
-        self._judgements = [one for one in self._judgements if isinstance(one, Block)]
-        for one in heard:
-            self.note(_tripped(one, turn_id, step_id))
-        return next((one for one in heard if isinstance(one, ForceAnswer | Halt)), None)
+    def hear(self, *kinds: type[Judgement]) -> list[Judgement]:
+        """What the guards said of these kinds since last asked. It is on record before anybody acts on it."""
+        if not self._judged:
+            return []
+        heard = [(one, fact) for one, fact in self._judged if isinstance(one, kinds)]
+        self._judged = [(one, fact) for one, fact in self._judged if not isinstance(one, kinds)]
+        for one, fact in heard:
+            self.note(tripped(one, fact))
+        return [one for one, _ in heard]
 
-    def blocked(self, turn_id: TurnId, step_id: StepId) -> dict[CallId, Block]:
+    def not_to_run(self) -> dict[CallId, Block | Truncate]:
         """The calls that a guard forbids, with its reason."""
-        blocks = [one for one in self._judgements if isinstance(one, Block)]
-        self._judgements = [one for one in self._judgements if not isinstance(one, Block)]
-        for one in blocks:
-            self.note(_tripped(one, turn_id, step_id))
-        return {one.call_id: one for one in blocks}
+        forbidden: dict[CallId, Block | Truncate] = {}
+        for one in self.hear(Block, Truncate):
+            match one:
+                case Block(call_id=call_id):
+                    forbidden.setdefault(call_id, one)
+                case Truncate(call_ids=call_ids):
+                    forbidden |= {call_id: one for call_id in call_ids if call_id not in forbidden}
+                case _:
+                    raise AssertionError("only these were asked for")
+        return forbidden
 
 
-def _tripped(one: Judgement, turn_id: TurnId, step_id: StepId | None) -> GuardTripped:
+def tripped(one: Judgement, of: Fact) -> GuardTripped:
+    """The fact that a verdict becomes; it belongs where the fact stands that it is about."""
+    assert not isinstance(one, Continue), "a guard that lets go on has nothing to tell"
+    fact = GuardTripped(
+        turn_id=of.turn_id,
+        step_id=of.step_id,
+        guard=one.guard,
+        verdict="warn",
+        why=one.why,
+        evidence=dict(one.evidence),
+    )
     match one:
-        case Warn(guard=guard, why=why, said=said):
-            return GuardTripped(turn_id=turn_id, step_id=step_id, guard=guard, verdict="warn", why=why, said=said)
-        case ForceAnswer(guard=guard, why=why, said=said):
-            return GuardTripped(
-                turn_id=turn_id, step_id=step_id, guard=guard, verdict="force_answer", why=why, said=said
-            )
-        case Block(guard=guard, why=why, call_id=call_id):
-            return GuardTripped(
-                turn_id=turn_id, step_id=step_id, call_id=call_id, guard=guard, verdict="block", why=why
-            )
-        case Halt(guard=guard, why=why):
-            return GuardTripped(turn_id=turn_id, step_id=step_id, guard=guard, verdict="stop", why=why)
-        case Continue():
-            raise AssertionError("a guard that lets go on has nothing to tell")
+        case Warn(said=said):
+            return msgspec.structs.replace(fact, said=said)
+        case Block(call_id=call_id):
+            return msgspec.structs.replace(fact, verdict="block", call_id=call_id)
+        case Truncate():
+            return msgspec.structs.replace(fact, verdict="truncate")
+        case Nudge(said=said):
+            return msgspec.structs.replace(fact, verdict="ask", said=said)
+        case ForceAnswer(said=said):
+            return msgspec.structs.replace(fact, verdict="force_answer", said=said)
+        case Halt(reason=reason, text=text):
+            return msgspec.structs.replace(fact, verdict="stop", reason=reason, text=text)
+        case _:
+            assert_never(one)

@@ -190,6 +190,10 @@ class GuardTripped(Fact, frozen=True, kw_only=True, tag="guard.tripped"):
     said: RuntimeMessage | None = None
     """What was said to the model about it, in the runtime's own name."""
     evidence: dict[str, str | int | float | bool | None] = {}
+    reason: StopReason | None = None
+    """Why the turn ends, where the guard stops it."""
+    text: str = ""
+    """What the user is told in place of an answer, in the runtime's own name, where the guard stops the turn."""
 
 
 class InboxAdmitted(Fact, frozen=True, kw_only=True, tag="inbox.admitted"):

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from turnwright.schema.facts import FACT_TYPES, SCHEMA_VERSION, KnownFact, Visibility
+from turnwright.schema.guards import Guards
 from turnwright.schema.live import LiveEvent
 from turnwright.schema.settings import Providers, Settings
 
@@ -59,10 +60,11 @@ def encoded(made: Document) -> bytes:
 
 
 def _free_names(found: Document) -> None:
-    """`providers` gathers the names that users give in one field; in a file they stand beside the fixed keys."""
+    """Where a section gathers the names that users give in one field, they stand beside the fixed keys in a file."""
     fields = found.get("properties", {})
-    if found.get("title") == Providers.__name__:
-        found["additionalProperties"] = fields.pop(Providers.rest)["additionalProperties"]
+    for kind in (Providers, Guards):
+        if found.get("title") == kind.__name__:
+            found["additionalProperties"] = fields.pop(kind.rest)["additionalProperties"]
     for field in fields.values():
         if "$ref" in field:
             field.pop("default", None)  # said by the section's own fields

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
+from turnwright.schema.guards import Guards
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -194,6 +195,7 @@ class Settings(Section, frozen=True, kw_only=True):
     catalogue: Catalogue = Catalogue()
     tools: ToolSettings = ToolSettings()
     prompts: Prompts = Prompts()
+    guards: Guards = Guards()
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from turnwright.kernel.ports import Block, Continue, ForceAnswer, Guards, Halt, Judgement, Warn
+from turnwright.kernel.ports import Continue, Guards, Judgement
+from turnwright.kernel.scribe import tripped
 from turnwright.schema.facts import (
     AttemptEnded,
     ConversationOpened,
@@ -108,15 +109,8 @@ def _said_then(facts: Iterable[Recorded]) -> Iterator[Trip]:
     last = 0
     for each in facts:
         match each.fact:
-            case GuardTripped() as tripped:
-                yield Trip(
-                    seq=last,
-                    guard=tripped.guard,
-                    verdict=tripped.verdict,
-                    why=tripped.why,
-                    turn_id=tripped.turn_id,
-                    call_id=tripped.call_id,
-                )
+            case GuardTripped() as said:
+                yield _told(last, said)
             case _:
                 last = each.seq
 
@@ -144,17 +138,13 @@ def _turn_of(fact: KnownFact | Unknown) -> TurnId | None:
 
 
 def _trip(seq: Seq, fact: KnownFact, judgement: Judgement) -> Trip:
-    match judgement:
-        case Warn(guard=guard, why=why):
-            return Trip(seq=seq, guard=guard, verdict="warn", why=why, turn_id=fact.turn_id)
-        case Block(guard=guard, why=why, call_id=call_id):
-            return Trip(seq=seq, guard=guard, verdict="block", why=why, turn_id=fact.turn_id, call_id=call_id)
-        case ForceAnswer(guard=guard, why=why):
-            return Trip(seq=seq, guard=guard, verdict="force_answer", why=why, turn_id=fact.turn_id)
-        case Halt(guard=guard, why=why):
-            return Trip(seq=seq, guard=guard, verdict="stop", why=why, turn_id=fact.turn_id)
-        case Continue():
-            raise AssertionError("a guard that lets go on has nothing to tell")
+    return _told(seq, tripped(judgement, fact))
+
+
+def _told(seq: Seq, said: GuardTripped) -> Trip:
+    return Trip(
+        seq=seq, guard=said.guard, verdict=said.verdict, why=said.why, turn_id=said.turn_id, call_id=said.call_id
+    )
 
 
 def _what(trip: Trip) -> tuple[TurnId | None, str, str, CallId | None, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -54,7 +54,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     model: Model
     tools: Tools
     context: Context
-    guards: Guards
+    guards: Callable[[], Guards]
+    """Made anew for each conversation: they remember."""
     clock: SessionClock
     ids: Ids
     masker: Masker
@@ -95,6 +96,7 @@ class Conversation:
         self._switched_to = ""
         self._notices = session.notices
         self._session = session
+        self._guards = session.guards()
         self._lease = lease
         self._inbox = Inbox()
         self._broadcast = Broadcast()
@@ -263,7 +265,7 @@ class Conversation:
         ports = Ports(
             model=self._session.model,
             tools=self._session.tools,
-            guards=self._session.guards,
+            guards=self._guards,
             context=self._session.context,
             inbox=self._inbox,
             clock=self._session.clock,
@@ -303,6 +305,7 @@ class Conversation:
         """Outside a turn the conversation itself feeds the folds."""
         await self._record(fact)
         self.history.apply(fact)
+        self._guards.recall(fact)
 
     async def _record_of_turn(self, *facts: Fact) -> Sequence[Seq]:
         return await self._record(*map(self._self_contained, facts))
@@ -321,6 +324,7 @@ class Conversation:
     def _fold(self, fact: KnownFact | Unknown) -> None:
         self.history.apply(fact)
         self._inbox.apply(fact)
+        self._guards.recall(fact)
         match fact:
             case AttemptStarted(route=route):
                 self._route = route

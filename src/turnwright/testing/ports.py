@@ -31,7 +31,7 @@ from turnwright.kernel.ports import (
     Unfit,
 )
 from turnwright.schema.errors import ToolFailure
-from turnwright.schema.facts import Fact
+from turnwright.schema.facts import Fact, Unknown
 from turnwright.schema.ids import Seq
 from turnwright.schema.live import LiveEvent
 from turnwright.schema.prompt import Prompt, Section, ToolSpec
@@ -69,6 +69,9 @@ class NoGuards:
     def judge(self, fact: Fact) -> Sequence[Judgement]:
         del fact
         return ()
+
+    def recall(self, fact: Fact | Unknown) -> None:
+        del fact
 
 
 class Letters:

@@ -1,0 +1,72 @@
+"""The guards of a conversation: the built-in ones and those of installed packages, as they are configured.
+
+A package offers one under the entry point `turnwright.guards`: its name there is its name in the configuration, and
+what it names is a `Kind`. Names are listed cheaply; a guard is loaded when it is configured.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+
+import msgspec
+
+from turnwright.kernel.guards.guard_set import Chosen, GuardSet
+from turnwright.kernel.guards.kind import Kind
+from turnwright.kernel.guards.registry import GUARDS, chosen
+from turnwright.kernel.ports import Guards
+from turnwright.schema import settings as tree
+from turnwright.schema.errors import ConfigError
+from turnwright.schema.guards import GuardSettings, PluginGuard
+
+GROUP = "turnwright.guards"
+
+
+def guards_of(settings: tree.Settings) -> Callable[[], Guards]:
+    """What makes the guards of one conversation. Whatever is wrong with their settings is found out now."""
+    guards = chosen_by(settings)
+    return lambda: GuardSet(guards)
+
+
+def unguarded() -> Guards:
+    """For a model that is being tried out: what it does unhindered is what is to be seen."""
+    return GuardSet(())
+
+
+def chosen_by(settings: tree.Settings) -> Chosen:
+    """Everything that is switched on: ours first, then the packages' in the order of the configuration."""
+    plugins = [(name, plugin) for name, plugin in settings.guards.plugins.items() if plugin.enabled]
+    return [*chosen(settings.guards), *(_loaded(name, plugin) for name, plugin in plugins)]
+
+
+def installed() -> dict[str, EntryPoint]:
+    """Guards of other packages, by name."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def kind_of(point: EntryPoint) -> Kind:
+    found = point.load()
+    if not isinstance(found, Kind):
+        raise ConfigError(
+            f"The entry point {point.name} = {point.value} of {GROUP} is no guard.", remedy="Name a Kind."
+        )
+    return found
+
+
+def _loaded(name: str, plugin: PluginGuard) -> tuple[Kind, GuardSettings]:
+    points = installed()
+    if name not in points:
+        known = [kind.name for kind in GUARDS] + sorted(points)
+        near = difflib.get_close_matches(name, known, n=1)
+        raise ConfigError(
+            f"guards.{name}: there is no guard of this name.",
+            remedy=f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}.",
+        )
+    kind = kind_of(points[name])
+    try:
+        return kind, msgspec.convert({**plugin.options, "enabled": True}, kind.settings)
+    except msgspec.ValidationError as bad:
+        raise ConfigError(
+            f"guards.{name}.options: {bad}.", remedy="turnwright guards list shows what it takes."
+        ) from bad

@@ -1,0 +1,1 @@
+"""What watches over a turn: folds over facts with verdicts."""
