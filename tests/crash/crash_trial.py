@@ -258,14 +258,16 @@ class Workers:
         found = [self._pool.submit(_system_calls, self._root, phase) for phase in phases]
         return [point for each in found for point in each.result()]
 
-    def try_all(self, points: Sequence[Point], *, until: float | None = None) -> Iterator[Trial]:
-        """As they finish. `until`: no trial is begun after that time (monotonic)."""
+    def try_all(self, points: Sequence[Point], *, until: float | None = None, at_least: int = 0) -> Iterator[Trial]:
+        """As they finish. `until`: beyond `at_least`, no trial is begun after that time (monotonic)."""
         waiting = iter(points)
         running: set[Future[Trial]] = set()
+        begun = 0
         while True:
-            while len(running) < self._jobs and (until is None or time.monotonic() < until):
+            while len(running) < self._jobs and (until is None or begun < at_least or time.monotonic() < until):
                 if (point := next(waiting, None)) is None:
                     break
+                begun += 1
                 running.add(self._pool.submit(tried, point, self._root))
             if not running:
                 return
