@@ -124,7 +124,7 @@ def _tried(point: Point, place: Place, landings: Landings) -> Trial:
     if not _hasty(point):
         alive = wait_until_alone()
     left = _look(place, landings)
-    code, resumed_s = place.finish(_carrying_on(point, place, left.conversations), place.out_after)
+    code, resumed_s = place.finish(_carrying_on(point, place, left), place.out_after)
     alive += wait_until_alone()
     finally_ = place.conversations()
     seen = Seen(
@@ -163,12 +163,13 @@ def _deadly(point: Point, place: Place) -> list[str]:
             return point.command(place, place.run())
 
 
-def _carrying_on(point: Point, place: Place, conversations: Sequence[str]) -> list[str]:
+def _carrying_on(point: Point, place: Place, left: Left) -> list[str]:
     """Where nothing was begun yet the user gives the task again. At named moments all is done by the driver, because
-    somebody must answer what the task asks there."""
-    if isinstance(point, Moment):
-        return place.driver("resume" if conversations else "run")
-    return place.resume(conversations[0]) if conversations else place.run()
+    somebody must answer what the task asks there; a turn that has ended asks nothing more."""
+    asks = isinstance(point, Moment) and not (left.facts and isinstance(left.facts[-1].fact, TurnEnded))
+    if asks:
+        return place.driver("resume" if left.conversations else "run")
+    return place.resume(left.conversations[0]) if left.conversations else place.run()
 
 
 def _hasty(point: Point) -> bool:
