@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 
+import msgspec
 import pytest
 from driving import Driven, calling, drive, look, turn_of
 
@@ -17,7 +18,7 @@ from turnwright.providers.scripted import ScriptedModel, ScriptMismatch
 from turnwright.schema.errors import ConfigError, JournalUnwritable
 from turnwright.schema.facts import AttemptEnded, Fact, ModelReplied, Timing, ToolEnded, TurnEnded, TurnStarted, Unknown
 from turnwright.schema.limits import Limits, Retry
-from turnwright.schema.live import Heartbeat, RetryWait, TurnSealed
+from turnwright.schema.live import Heartbeat, LiveEvent, RetryWait, TextDelta, TurnSealed
 from turnwright.schema.messages import (
     AssistantMessage,
     RuntimeMessage,
@@ -26,6 +27,9 @@ from turnwright.schema.messages import (
     ToolResults,
     UserMessage,
 )
+from turnwright.schema.parts import Closed, Done, Finish, Part, Text
+from turnwright.schema.prompt import Prompt
+from turnwright.schema.routes import Route
 from turnwright.testing.clock import FakeClock
 from turnwright.testing.ports import Cancellation, Heard, Letters, MemoryRecord, ports_for
 
@@ -128,6 +132,27 @@ async def test_each_hard_limit_ends_the_turn_with_its_own_reason(limits: Limits,
     assert driven.outcome is not None
     assert (driven.outcome.reason, driven.story[-1]) == (reason, f"turn.ended {reason}")
     assert len(driven.model.prompts) == 1
+
+
+async def test_the_first_words_are_heard_before_the_rest_is_read() -> None:
+    """Though all of it has come and nothing more is waited for."""
+    said: list[str] = []
+
+    class Quick(ScriptedModel):
+        async def attempt(self, route: Route, prompt: Prompt) -> AsyncGenerator[Sequence[Part], None]:
+            yield [Text("first")]
+            said.append("rest read")
+            yield [Text(" second"), Finish(raw="stop", finish="stop"), Done()]
+            yield [Closed(how="eof")]
+
+    def heard(event: LiveEvent) -> None:
+        if isinstance(event, TextDelta):
+            asyncio.get_running_loop().call_soon(said.append, event.text)
+
+    ports = msgspec.structs.replace(ports_for(Quick([]), look), emit=heard)
+    await run_turn(turn_of(), ports, MemoryRecord())
+    await asyncio.sleep(0)
+    assert said == ["first", "rest read", " second"]
 
 
 async def test_slow_but_steady_progress_is_not_idle() -> None:

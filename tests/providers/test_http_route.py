@@ -12,7 +12,7 @@ from raw_server import LAST_CHUNK, STREAM_HEAD, Handler, chunk, raw_server, read
 
 from turnwright.providers.dialects import codec_of
 from turnwright.providers.endpoint import Endpoint
-from turnwright.providers.http_route import Captured, HttpModel, HttpRoute, ReplyReader
+from turnwright.providers.http_route import FIRST_FRAMES, Captured, HttpModel, HttpRoute, ReplyReader
 from turnwright.schema.messages import UserMessage
 from turnwright.schema.parts import Closed, Done, Finish, Part, Start, StreamError, Text
 from turnwright.schema.prompt import Prompt, Section
@@ -100,6 +100,14 @@ async def test_batches_follow_the_network() -> None:
             if len(batches) == 2:
                 break
     assert batches == [[Start(model="m1", response_id="c1"), Text("a"), Text("b")], [Text("c")]]
+
+
+async def test_the_first_words_do_not_wait_for_a_long_batch_behind_them() -> None:
+    many = b"".join(delta(str(number % 10)) for number in range(300))
+    async with model_at(answering(STREAM_HEAD, chunk(many + DONE), LAST_CHUNK)) as model:
+        batches = [parts async for parts in model.attempt(ROUTE, PROMPT)]
+    assert len(batches[0]) <= FIRST_FRAMES + 1
+    assert "".join(part.text for parts in batches for part in parts if isinstance(part, Text)) == "0123456789" * 30
 
 
 @pytest.mark.parametrize(

@@ -290,10 +290,12 @@ class Sampler:
             async with aclosing(self._ports.model.attempt(route, prompt)) as stream:
                 async for parts in stream:
                     self._bounds.progressed()
-                    watch.see(parts)
+                    first_words = watch.see(parts)
                     for event in assembly.add(parts):
                         if not step.aside:
                             self._ports.emit(event)
+                    if first_words:
+                        await asyncio.sleep(0)  # whoever watches sees them before the rest is read
                     if self._eager and not step.aside:
                         await dispatcher.start_early(assembly.finished_calls(dispatcher.considered), step.specs)
                     if parts and isinstance(parts[-1], Closed):
@@ -361,13 +363,16 @@ class _Stopwatch:
         self._last: float | None = None
         self._longest_gap = 0.0
 
-    def see(self, parts: Sequence[Part]) -> None:
+    def see(self, parts: Sequence[Part]) -> bool:
+        """Whether these are the first words."""
         now = self._now()
         if self._last is not None:
             self._longest_gap = max(self._longest_gap, now - self._last)
         self._last = now
-        if self._first is None and not _SPEECH.isdisjoint(map(type, parts)):
-            self._first = now
+        if self._first is not None or _SPEECH.isdisjoint(map(type, parts)):
+            return False
+        self._first = now
+        return True
 
     def timing(self) -> Timing:
         total_ms = _ms(self._now() - self._began)

@@ -23,6 +23,9 @@ from turnwright.kernel.ports import (
 from turnwright.schema.facts import Fact, GuardTripped, TurnEnded
 from turnwright.schema.ids import CallId
 
+_NOT_JUDGED: frozenset[type] = frozenset({GuardTripped, TurnEnded})
+"""What the guards said themselves, and a turn's end, which is judged before it is noted."""
+
 
 class Scribe:
     """Facts that only report (`note`) wait for the next fact that announces an act (`record`): between the two nothing
@@ -42,7 +45,7 @@ class Scribe:
         self._waiting.append(fact)
         self.history.apply(fact)
         self.tally.apply(fact)
-        if not isinstance(fact, GuardTripped | TurnEnded):
+        if type(fact) not in _NOT_JUDGED:
             self.judge(fact)
 
     def judge(self, fact: Fact) -> None:

@@ -123,6 +123,10 @@ class HttpModel:
         return msgspec.structs.replace(self._requests[key], body=body)
 
 
+FIRST_FRAMES = 8
+"""How much of a long batch is read before the first words are given: somebody waits for them."""
+
+
 class ReplyReader:
     """The parts of one exchange, without its Closed, in batches; then None. Stops at the terminal frame: what follows
     it is not the reply's."""
@@ -130,19 +134,25 @@ class ReplyReader:
     def __init__(self, exchange: Conversing, codec: Codec) -> None:
         self.decoder = Decoder(codec)
         self._exchange = exchange
+        self._left: Sequence[Frame] = ()
+        self._silent = True
         self._over = False
 
     async def read(self) -> Sequence[Part] | None:
         exchange, decoder = self._exchange, self.decoder
         while not self._over:
-            frames = await exchange.read()
+            frames = self._left or await exchange.read()
             if frames is None:
                 self._over = True
                 return decoder.end() or None
+            self._left = ()
+            if self._silent:
+                frames, self._left = frames[:FIRST_FRAMES], frames[FIRST_FRAMES:]
             parts = decoder.feed(frames, exchange.reading)
             if not parts:
                 continue
             if decoder.progress(parts):
+                self._silent = False
                 exchange.progressed()
             if decoder.whole or decoder.failed:
                 exchange.leave()

@@ -14,6 +14,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -88,8 +89,10 @@ class FunctionTool:
     arguments: type[msgspec.Struct]
     context: str | None
 
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> FunctionTool:
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def of(function: Callable[..., Any]) -> FunctionTool:
+        """Read once: a process of many conversations gives each the same functions."""
         declared: Declared = getattr(function, _DECLARED, Declared())
         name = declared.name or function.__name__
         if TOOL_NAME.fullmatch(name) is None:
@@ -103,7 +106,7 @@ class FunctionTool:
             concurrent=declared.concurrent,
             timeout_s=declared.timeout_s,
         )
-        return cls(spec=spec, function=function, arguments=read.arguments, context=read.context)
+        return FunctionTool(spec=spec, function=function, arguments=read.arguments, context=read.context)
 
     def problem(self, arguments: dict[str, Any]) -> str:
         try:
