@@ -20,6 +20,7 @@ from turnwright.schema.facts import (
     ToolStarted,
     TurnEnded,
 )
+from turnwright.session.budget import Account
 from turnwright.testing.clock import FakeClock
 from turnwright.testing.ports import FunctionTools, MemoryRecord, ports_for
 
@@ -65,6 +66,7 @@ async def drive(
     record, model = MemoryRecord(), ScriptedModel(steps, clock=clock)
     toolset = FunctionTools(*(tools or (look,)), effects=effects, concurrent=concurrent)
     turn = turn or turn_of()
+    replaced.setdefault("ledger", Account(turn.limits))
     outcome = await run_turn(turn, ports_for(model, **{"tools": toolset, **replaced}), record)
     return Driven(outcome, record, model, turn)
 

@@ -19,6 +19,7 @@ from turnwright.schema.limits import Limits, Retry
 from turnwright.schema.messages import AssistantMessage, RuntimeMessage, ToolResults
 from turnwright.schema.prompt import Prompt
 from turnwright.schema.verdicts import StopReason
+from turnwright.session.budget import Account
 from turnwright.testing.clock import FakeClock
 from turnwright.testing.ports import FunctionTools, MemoryRecord, ports_for
 
@@ -84,7 +85,7 @@ async def the_turn_ends(script: list[Step], limits: Limits, attempts: int) -> No
     turn = turn_of(history=history, limits=limits, retry=Retry(attempts=attempts))
     tools = FunctionTools(look, fail)
     model = ScriptedModel(reply, clock=clock)
-    outcome = await run_turn(turn, ports_for(model, clock=clock, tools=tools), record)
+    outcome = await run_turn(turn, ports_for(model, clock=clock, tools=tools, ledger=Account(limits)), record)
 
     ends = [fact for fact in record.facts if isinstance(fact, TurnEnded)]
     assert isinstance(record.facts[0], TurnStarted)

@@ -30,6 +30,7 @@ from turnwright.schema.messages import (
 from turnwright.schema.parts import Closed, Done, Finish, Part, Text
 from turnwright.schema.prompt import Prompt
 from turnwright.schema.routes import Route
+from turnwright.session.budget import Account
 from turnwright.testing.clock import FakeClock
 from turnwright.testing.ports import Cancellation, Heard, Letters, MemoryRecord, ports_for
 
@@ -99,39 +100,44 @@ async def test_a_soft_limit_asks_once_for_a_summary_without_tools(
 
     clock = FakeClock(auto=True)
     record, model = MemoryRecord(), ScriptedModel(say, clock=clock)
-    outcome = await run_turn(turn_of(limits=limits), ports_for(model, look, clock=clock), record)
+    ports = ports_for(model, look, clock=clock, ledger=Account(limits))
+    outcome = await run_turn(turn_of(limits=limits), ports, record)
     assert (outcome.reason, outcome.text, outcome.steps) == (reason, "summary", asked)
     asks = [m for m in model.prompts[-1].messages if isinstance(m, RuntimeMessage)]
     assert [ask.code for ask in asks] == ["wrap-up"]
     assert [bool(prompt.tools) for prompt in model.prompts] == [True] * (asked - 1) + [False]
 
 
-HARD: list[tuple[str, Limits, Step, str]] = [
-    ("idle", Limits(step_idle_s=50), Step(fault=Stalled(wait_s="forever")), "idle-timeout"),
-    ("step", Limits(step_idle_s=None, step_total_s=50), Step(fault=Stalled(wait_s="forever")), "step-timeout"),
+HARD: list[tuple[str, Limits, Step, str, int]] = [
+    ("idle", Limits(step_idle_s=50), Step(fault=Stalled(wait_s="forever")), "idle-timeout", 1),
+    ("step", Limits(step_idle_s=None, step_total_s=50), Step(fault=Stalled(wait_s="forever")), "step-timeout", 1),
     (
         "wall",
         Limits(step_idle_s=None, step_total_s=None, turn_wall_s=50),
         Step(fault=Stalled(wait_s="forever")),
         "wall-timeout",
+        1,
     ),
     (
         "tokens",
         Limits(max_tokens=100),
         Step(calls=[Call(name="look")], usage=Tokens(input=90, output=20)),
         "token-budget",
+        1,
     ),
-    ("no usage", Limits(max_tokens=100), Step(calls=[Call(name="look")], usage="none"), "token-budget"),
-    ("unknown cost", Limits(max_cost_usd=1), calling(), "cost-budget"),
+    ("no usage", Limits(max_tokens=100), Step(calls=[Call(name="look")], usage="none"), "token-budget", 1),
+    ("unknown price", Limits(max_cost_usd=1), calling(), "cost-budget", 0),
 ]
 
 
-@pytest.mark.parametrize(("limits", "step", "reason"), [row[1:] for row in HARD], ids=[row[0] for row in HARD])
-async def test_each_hard_limit_ends_the_turn_with_its_own_reason(limits: Limits, step: Step, reason: str) -> None:
+@pytest.mark.parametrize(("limits", "step", "reason", "asked"), [row[1:] for row in HARD], ids=[row[0] for row in HARD])
+async def test_each_hard_limit_ends_the_turn_with_its_own_reason(
+    limits: Limits, step: Step, reason: str, asked: int
+) -> None:
     driven = await drive([step], turn=turn_of(limits=limits))
     assert driven.outcome is not None
     assert (driven.outcome.reason, driven.story[-1]) == (reason, f"turn.ended {reason}")
-    assert len(driven.model.prompts) == 1
+    assert len(driven.model.prompts) == asked
 
 
 async def test_the_first_words_are_heard_before_the_rest_is_read() -> None:

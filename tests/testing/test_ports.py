@@ -10,7 +10,7 @@ import pytest
 
 from turnwright.kernel.history import History
 from turnwright.kernel.loop import Turn, run_turn
-from turnwright.kernel.ports import Letter, Ports, Question, Ready, ToolOutcome, Unfit
+from turnwright.kernel.ports import Charge, Letter, Ports, Question, Ready, Refused, ToolOutcome, Unfit
 from turnwright.providers.script import Call, Expect, Step
 from turnwright.providers.scripted import ScriptedModel, ScriptMismatch
 from turnwright.schema.errors import ToolFailure
@@ -108,10 +108,11 @@ async def test_the_small_ports() -> None:
     assert (letters.take(), letters.take()) == ([Letter(inbox_id="i", text="x")], [])
 
     ledger = UnlimitedLedger()
-    reservation = ledger.reserve(Route(name="r", model="m"), 1, 2)
-    assert not isinstance(reservation, str)
-    reservation.settle(3, None)
-    assert (ledger.reserved, ledger.settled) == ([("r", 1, 2)], [(3, None)])
+    reservation = await ledger.reserve(Route(name="r", model="m"), 1, 2)
+    assert not isinstance(reservation, Refused)
+    reservation.settle(Charge(tokens=3))
+    reservation.settle(Charge(tokens=3))
+    assert (ledger.reserved, ledger.settled) == ([("r", 1, 2)], [Charge(tokens=3)])
     assert await nobody_answers(Question(approval_id="a", conversation_id="c", text="?")) is None
 
 

@@ -10,7 +10,7 @@ import msgspec
 from turnwright.app.reading import facts_of, holder_of, named_conversation, open_for_reading
 from turnwright.config.load import Loaded
 from turnwright.journal.records import Holder
-from turnwright.schema.facts import ConversationOpened, Recorded, TurnEnded
+from turnwright.schema.facts import ConversationOpened, Note, Recorded, TurnEnded, TurnStarted
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.settings import ENDPOINT, Provider
 
@@ -42,9 +42,34 @@ async def continued(loaded: Loaded, name: str) -> Continued:
     )
 
 
+def with_caps_kept(taken_up: Continued) -> Loaded:
+    """A task that is carried on keeps the caps that it had, bar those named now on the command line."""
+    loaded = taken_up.loaded
+    before: dict[str, float | None] = {}
+    for recorded in taken_up.facts:
+        match recorded.fact:
+            case TurnStarted(max_tokens=tokens, max_cost_usd=cost_usd):
+                before = {"max_tokens": tokens, "max_cost_usd": cost_usd}
+            case Note(code="budget-changed", data=data):
+                before = {name: value for name in before if isinstance(value := data.get(name), int | float)}
+            case _:
+                pass
+    kept = {
+        name: value
+        for name, value in before.items()
+        if value is not None and not _named_now(loaded, ("loop", "limits", name))
+    }
+    limits = msgspec.structs.replace(loaded.settings.loop.limits, **kept)
+    loop = msgspec.structs.replace(loaded.settings.loop, limits=limits)
+    return msgspec.structs.replace(loaded, settings=msgspec.structs.replace(loaded.settings, loop=loop))
+
+
+def _named_now(loaded: Loaded, path: tuple[str, ...]) -> bool:
+    return path in loaded.said and loaded.said[path].place.layer == "flag"
+
+
 def _as_it_began(loaded: Loaded, opened: ConversationOpened) -> Loaded:
-    named_now = ("model",) in loaded.said and loaded.said[("model",)].place.layer == "flag"
-    if named_now or not opened.model:
+    if _named_now(loaded, ("model",)) or not opened.model:
         return loaded
     settings = msgspec.structs.replace(loaded.settings, model=opened.model)
     if opened.base_url:

@@ -27,6 +27,7 @@ def add_turn_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=("build", "plan"), default="build", help="plan looks and changes nothing")
     parser.add_argument("--max-steps", metavar="N", type=int, help="loop.limits.max_steps")
     parser.add_argument("--max-cost", metavar="USD", type=float, help="loop.limits.max_cost_usd")
+    parser.add_argument("--max-tokens", metavar="N", type=int, help="loop.limits.max_tokens")
     parser.add_argument("--no-input", action="store_true", help="never ask; what needs an answer is denied")
     add_output_option(parser)
 
@@ -67,6 +68,8 @@ def flags_of(args: argparse.Namespace) -> list[Flag]:
         flags.append(Flag(path=("loop", "limits", "max_steps"), value=args.max_steps, flag="--max-steps"))
     if getattr(args, "max_cost", None) is not None:
         flags.append(Flag(path=("loop", "limits", "max_cost_usd"), value=args.max_cost, flag="--max-cost"))
+    if getattr(args, "max_tokens", None) is not None:
+        flags.append(Flag(path=("loop", "limits", "max_tokens"), value=args.max_tokens, flag="--max-tokens"))
     return flags
 
 

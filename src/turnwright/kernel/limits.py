@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from turnwright.kernel.spending import Standing
 from turnwright.schema.facts import (
     ApprovalAnswered,
     AttemptEnded,
@@ -14,6 +16,7 @@ from turnwright.schema.facts import (
     ModelReplied,
     Note,
     StepStarted,
+    SubagentEnded,
     TurnSoFar,
     Unknown,
 )
@@ -22,7 +25,9 @@ from turnwright.schema.parts import Usage, add_usage
 from turnwright.schema.verdicts import GOOD_VERDICTS, StopReason
 
 WRAP_UP_SHARE = 0.95
-"""From this share of a wall or token limit on, the turn asks for its summary."""
+"""From this share of a wall, token or cost limit on, the turn asks for its summary."""
+WARN_SHARE = 0.80
+"""From this share of a token or cost limit on, the turn has said so."""
 
 
 class Fine(msgspec.Struct, frozen=True):
@@ -43,7 +48,14 @@ class Exhausted(msgspec.Struct, frozen=True):
     why: str
 
 
-Stage: TypeAlias = Fine | WrapUp | Exhausted
+class Warned(msgspec.Struct, frozen=True):
+    """It goes on, and says once that a limit is near."""
+
+    reason: StopReason
+    why: str
+
+
+Stage: TypeAlias = Fine | Warned | WrapUp | Exhausted
 
 
 class Tally(msgspec.Struct, kw_only=True):
@@ -51,8 +63,6 @@ class Tally(msgspec.Struct, kw_only=True):
 
     steps: int = 0
     usage: Usage = Usage()
-    unmetered: bool = False
-    """A good attempt came without usage, so the sums are a lower bound."""
     cost_usd: float | None = 0.0
     """None as soon as one attempt's cost is unknown."""
     context_size: int | None = None
@@ -67,6 +77,8 @@ class Tally(msgspec.Struct, kw_only=True):
     cut: bool = False
     """The last reply ended at its output limit: what follows carries it on."""
     denials: int = 0
+    warned: frozenset[str] = frozenset()
+    """The limits of which it was said that they are near."""
 
     def apply(self, fact: Fact | Unknown) -> None:
         match fact:
@@ -90,8 +102,13 @@ class Tally(msgspec.Struct, kw_only=True):
             case GuardTripped(verdict="stop"):
                 self.stopped = Exhausted(fact.reason or "guard-stop", fact.why)
                 self.text = fact.text or self.text
+            case Note(code="budget-warning", data={"reason": str(reason)}):
+                self.warned |= {reason}
             case ApprovalAnswered(by="nobody"):
                 self.denials += 1
+            case SubagentEnded():
+                self.usage = add_usage(self.usage, fact.usage)
+                self.cost_usd = _sum(self.cost_usd, fact.cost_usd)
             case _:
                 pass
 
@@ -102,47 +119,74 @@ class Tally(msgspec.Struct, kw_only=True):
         return cls(
             steps=so_far.steps,
             usage=so_far.usage,
-            unmetered=so_far.unmetered,
             cost_usd=so_far.cost_usd,
             text=so_far.text,
             wrapping_up=ending,
             denials=so_far.denials,
+            warned=frozenset(so_far.warned),
         )
-
-    @property
-    def tokens(self) -> int:
-        return (self.usage.input or 0) + (self.usage.output or 0)
 
     def _meter(self, fact: AttemptEnded) -> None:
         usage = fact.usage
         if usage is None:
             if fact.verdict in GOOD_VERDICTS:
-                self.unmetered, self.cost_usd, self.context_size = True, None, None
+                self.cost_usd, self.context_size = None, None
             return
         self.usage = add_usage(self.usage, usage)
-        self.unmetered = self.unmetered or usage.input is None or usage.output is None
-        self.cost_usd = None if self.cost_usd is None or fact.cost_usd is None else self.cost_usd + fact.cost_usd
+        self.cost_usd = _sum(self.cost_usd, fact.cost_usd)
         self.context_size = None if usage.input is None or usage.output is None else usage.input + usage.output
 
 
-def stage_of(tally: Tally, limits: Limits, elapsed_s: float) -> Stage:
-    """Asked before each step. Hard limits come first; among the soft ones the narrowest thing the user named."""
-    if limits.max_tokens is not None:
-        if tally.unmetered:
-            return Exhausted("token-budget", "the provider reported no usage, so max_tokens cannot be held")
-        if tally.tokens >= limits.max_tokens:
-            return Exhausted("token-budget", f"{tally.tokens} of {limits.max_tokens} tokens are used")
-    if limits.max_cost_usd is not None:
-        if tally.cost_usd is None:
-            return Exhausted("cost-budget", "the cost of a model call is unknown, so max_cost_usd cannot be held")
-        if tally.cost_usd >= limits.max_cost_usd:
-            return Exhausted("cost-budget", f"{tally.cost_usd:.4f} of {limits.max_cost_usd:.4f} USD are spent")
-        if tally.cost_usd >= WRAP_UP_SHARE * limits.max_cost_usd:
-            return WrapUp("cost-budget", f"{tally.cost_usd:.4f} of {limits.max_cost_usd:.4f} USD are spent")
-    if limits.max_tokens is not None and tally.tokens >= WRAP_UP_SHARE * limits.max_tokens:
-        return WrapUp("token-budget", f"{tally.tokens} of {limits.max_tokens} tokens are used")
+def stage_of(tally: Tally, limits: Limits, elapsed_s: float, budgets: Sequence[Standing]) -> Stage:
+    """Asked before each step. Hard limits come first; among the soft ones the narrowest thing the user named.
+    `budgets` are the conversation's own and those it shares."""
+    for budget in budgets:
+        if spent_up := _exhausted(budget):
+            return spent_up
+    for budget in budgets:
+        if near := _near(budget, WRAP_UP_SHARE):
+            return WrapUp(*near)
     if limits.turn_wall_s is not None and elapsed_s >= WRAP_UP_SHARE * limits.turn_wall_s:
         return WrapUp("wall-timeout", f"{elapsed_s:.0f} of {limits.turn_wall_s:.0f} seconds have passed")
     if limits.max_steps and tally.steps >= limits.max_steps:
         return WrapUp("max-steps", f"{tally.steps} of {limits.max_steps} steps are taken")
+    # Whoever owns a budget warns of it: a hundred subagents that share one would say the same a hundred times.
+    if (near := _near(budgets[0], WARN_SHARE)) and near[0] not in tally.warned:
+        return Warned(*near)
     return Fine()
+
+
+def _exhausted(budget: Standing) -> Exhausted | None:
+    spent, tokens_max, cost_max = budget.spent, budget.limits.max_tokens, budget.limits.max_cost_usd
+    if tokens_max is not None:
+        if spent.unmetered:
+            return Exhausted("token-budget", "the provider reported no usage, so max_tokens cannot be held")
+        if spent.tokens >= tokens_max:
+            return Exhausted("token-budget", tokens_said(budget))
+    if cost_max is not None:
+        if spent.unpriced:
+            return Exhausted("cost-budget", "the cost of a model call is unknown, so max_cost_usd cannot be held")
+        if spent.cost_usd >= cost_max:
+            return Exhausted("cost-budget", cost_said(budget))
+    return None
+
+
+def _near(budget: Standing, share: float) -> tuple[StopReason, str] | None:
+    spent, tokens_max, cost_max = budget.spent, budget.limits.max_tokens, budget.limits.max_cost_usd
+    if cost_max is not None and spent.cost_usd >= share * cost_max:
+        return "cost-budget", cost_said(budget)
+    if tokens_max is not None and spent.tokens >= share * tokens_max:
+        return "token-budget", tokens_said(budget)
+    return None
+
+
+def tokens_said(budget: Standing) -> str:
+    return f"{budget.spent.tokens} of {budget.limits.max_tokens} tokens are used"
+
+
+def cost_said(budget: Standing) -> str:
+    return f"{budget.spent.cost_usd:.4f} of {budget.limits.max_cost_usd:.4f} USD are spent"
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other

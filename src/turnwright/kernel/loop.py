@@ -12,7 +12,7 @@ from turnwright.kernel.compacting import Compactor
 from turnwright.kernel.decide import Act, AskAgain, End, decide
 from turnwright.kernel.dispatch import Dispatcher
 from turnwright.kernel.history import History, interrupted_text
-from turnwright.kernel.limits import Exhausted, Fine, Stage, Tally, WrapUp, stage_of
+from turnwright.kernel.limits import Exhausted, Fine, Stage, Tally, Warned, WrapUp, stage_of
 from turnwright.kernel.ports import Block, ForceAnswer, Halt, Judgement, NoRoute, Nudge, Ports, Record, Truncate, Warn
 from turnwright.kernel.prefix import bought_again
 from turnwright.kernel.retry import strategy_for
@@ -125,6 +125,8 @@ class _RunningTurn:
                 mode=turn.mode,
                 continued=turn.continued,
                 inbox_ids=turn.inbox_ids,
+                max_tokens=turn.limits.max_tokens,
+                max_cost_usd=turn.limits.max_cost_usd,
             )
         )
 
@@ -139,6 +141,9 @@ class _RunningTurn:
                 case WrapUp(reason, why):
                     last = End(reason, why)
                     self.ask_for_summary(last)
+                case Warned(reason, why):
+                    self.warn(reason, why)
+                    self.deliver_steering()
                 case Fine():
                     self.deliver_steering()
             step = self.begin_step(offer_tools=last is None)
@@ -165,7 +170,7 @@ class _RunningTurn:
         if self.tally.stopped is not None:
             return self.tally.stopped
         elapsed_s = self.ports.clock.monotonic() - self.began
-        stage = stage_of(self.tally, self.turn.limits, elapsed_s)
+        stage = stage_of(self.tally, self.turn.limits, elapsed_s, self.ports.ledger.standings())
         return stage if isinstance(stage, Exhausted) else self.tally.wrapping_up or stage
 
     def hear_of_reply(self, message: AssistantMessage, verdict: Verdict) -> None:
@@ -194,6 +199,10 @@ class _RunningTurn:
         self.scribe.note(
             Note(turn_id=self.turn.turn_id, code="wrap-up", text=last.detail, said=said, data={"reason": last.reason})
         )
+
+    def warn(self, reason: StopReason, why: str) -> None:
+        """Once for each limit: the tally remembers, also across a crash."""
+        self.scribe.note(Note(turn_id=self.turn.turn_id, code="budget-warning", text=why, data={"reason": reason}))
 
     def deliver_steering(self) -> None:
         """Between steps only: what comes after the last step opens the next turn (K11)."""

@@ -7,6 +7,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from turnwright.kernel.spending import Charge as Charge
+from turnwright.kernel.spending import Standing as Standing
 from turnwright.schema.facts import Fact, Unknown
 from turnwright.schema.ids import CallId, Seq, StepId, TurnId
 from turnwright.schema.live import LiveEvent
@@ -205,16 +207,39 @@ class Guards(Protocol):
         ...
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """The budget has no room for a call, and will have none."""
+
+    reason: Literal["token-budget", "cost-budget"]
+    why: str
+
+
 class Reservation(Protocol):
-    def settle(self, tokens: int | None, cost_usd: float | None) -> None: ...
+    """A share of the budget that a call in flight holds."""
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None where the price is unknown."""
+        ...
+
+    def settle(self, charge: Charge) -> None:
+        """Give back the share, and count what was spent. Twice is once."""
+        ...
 
 
 class Ledger(Protocol):
     """The budget of a whole tree of conversations (K6)."""
 
-    def reserve(
-        self, route: Route, input_tokens: int, output_tokens: int
-    ) -> Reservation | Literal["token-budget", "cost-budget"]: ...
+    async def reserve(self, route: Route, input_tokens: int, output_tokens: int) -> Reservation | Refused:
+        """Waits while only the calls of others, which are in flight, stand in the way."""
+        ...
+
+    def standings(self) -> Sequence[Standing]:
+        """The conversation's own budget first, then those that it shares, up to the root of the tree."""
+        ...
 
 
 class Cancel(Protocol):

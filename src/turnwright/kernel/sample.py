@@ -14,9 +14,10 @@ from turnwright.kernel.compacting import Compactor, NoDigest, Place, Why
 from turnwright.kernel.cost import cost_of
 from turnwright.kernel.decide import End
 from turnwright.kernel.dispatch import Dispatcher
-from turnwright.kernel.ports import Halt, Nudge, Ports, Reservation
+from turnwright.kernel.ports import Halt, Nudge, Ports, Refused, Reservation
 from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable, kind_of
 from turnwright.kernel.scribe import Scribe
+from turnwright.kernel.spending import Charge, charge_of, whole_of
 from turnwright.kernel.verdict import verdict_of
 from turnwright.schema.facts import (
     AttemptEnded,
@@ -131,13 +132,16 @@ class Sampler:
         while True:
             if isinstance(route, NoRoute):
                 return End("provider-error", route.message)
-            reservation = self._reserve(route, prompt)
-            if isinstance(reservation, End):
-                return reservation
-            self._note_switch(step, route, tried)
-            asked = prompt if nudge is None else warmer(prompt, nudge, route)
-            attempt = await self._attempt(len(tried) + 1, step, route, asked, dispatcher, reservation)
-            judged = self._report(attempt, step, reservation, tools)
+            reservation = await self._reserve(route, prompt)
+            if isinstance(reservation, Refused):
+                return End(reservation.reason, reservation.why)
+            try:
+                self._note_switch(step, route, tried)
+                asked = prompt if nudge is None else warmer(prompt, nudge, route)
+                attempt = await self._attempt(len(tried) + 1, step, route, asked, dispatcher, reservation)
+                judged = self._report(attempt, step, reservation, tools)
+            finally:
+                reservation.settle(_whole(reservation))  # where nobody saw the end of it; else it is settled already
             if attempt.verdict in GOOD_VERDICTS and attempt.verdict != "empty":
                 return self._replied(step, attempt)
             await dispatcher.drop_early()
@@ -263,6 +267,8 @@ class Sampler:
                 route=route.name,
                 stream=route.stream,
                 purpose=step.purpose,
+                reserved_tokens=reservation.tokens,
+                reserved_usd=reservation.cost_usd,
             ),
         )
         self._waiting_for(f"the model ({route.name}, attempt {number})")
@@ -312,12 +318,12 @@ class Sampler:
     def _report(self, attempt: _Attempt, step: Step, reservation: Reservation, tools: bool) -> Tried:
         """Settled, on record, and known to whoever keeps the routes' health: also where we hung up, or a trial would
         never be over."""
-        usage, cost_usd = attempt.reply.usage, attempt.reply.cost_usd
+        cost_usd = attempt.reply.cost_usd
         if cost_usd is None:
-            cost_usd = cost_of(attempt.route.price, usage)
-        tokens = None if usage is None else (usage.input or 0) + (usage.output or 0)
-        reservation.settle(tokens, cost_usd)
-        self._scribe.note(_ended(attempt, step, cost_usd))
+            cost_usd = cost_of(attempt.route.price, attempt.reply.usage)
+        ended = _ended(attempt, step, cost_usd)
+        reservation.settle(charge_of(ended, _whole(reservation)))
+        self._scribe.note(ended)
         judged = _tried(attempt, tools)
         for alert in self._ports.model.judged(judged):
             self._scribe.note(Note(turn_id=step.turn_id, step_id=step.step_id, code="alert", text=alert))
@@ -333,15 +339,15 @@ class Sampler:
                 )
             )
 
-    def _reserve(self, route: Route, prompt: Prompt) -> Reservation | End:
+    async def _reserve(self, route: Route, prompt: Prompt) -> Reservation | Refused:
         estimate = self._scribe.history.estimate(route.name)
         output = prompt.max_output_tokens or route.max_output or DEFAULT_OUTPUT_TOKENS
-        reservation = self._ports.ledger.reserve(route, estimate, output)
-        match reservation:
-            case "token-budget" | "cost-budget":
-                return End(reservation, "what is left of the budget does not cover another call")
-            case _:
-                return reservation
+        self._waiting_for("room in the budget")
+        return await self._ports.ledger.reserve(route, estimate, output)
+
+
+def _whole(reservation: Reservation) -> Charge:
+    return whole_of(reservation.tokens, reservation.cost_usd)
 
 
 def warmer(prompt: Prompt, nudge: Nudge, route: Route) -> Prompt:

@@ -46,6 +46,22 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     call_id: CallId | None = None
 
 
+class Errand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a subagent may do and spend, settled when it is sent."""
+
+    depth: int
+    """1 for a subagent of a conversation that is nobody's."""
+    mode: str = "build"
+    tools: tuple[str, ...] = ()
+    """Everything that it is offered."""
+    model: str = ""
+    """Empty: the one of the conversation that sent it."""
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+    """Its own caps; those above it hold as well."""
+
+
 class ConversationOpened(Fact, frozen=True, kw_only=True, tag="conversation.opened"):
     workspace: str
     model: str
@@ -58,6 +74,8 @@ class ConversationOpened(Fact, frozen=True, kw_only=True, tag="conversation.open
     parent: ConversationId | None = None
     forked_at: Seq | None = None
     title: str = ""
+    errand: Errand | None = None
+    """It is a subagent of `parent`; `call_id` is the call there that sent it."""
 
 
 class TurnStarted(Fact, frozen=True, kw_only=True, tag="turn.started"):
@@ -70,6 +88,9 @@ class TurnStarted(Fact, frozen=True, kw_only=True, tag="turn.started"):
     continued: bool = False
     """This turn carries on one that ended early: nothing new was said, and `text` is empty."""
     inbox_ids: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+    """The caps that hold for the task: this turn, those that carry it on, and their subagents."""
 
 
 class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):
@@ -88,6 +109,9 @@ class AttemptStarted(Fact, frozen=True, kw_only=True, tag="attempt.started"):
     stream: bool = True
     purpose: str = "turn"
     idempotency: Idempotency = "repeatable"
+    reserved_tokens: int = 0
+    reserved_usd: float | None = None
+    """The most that it may spend, by its estimate. If it has no end, that counts as spent."""
 
 
 class AttemptFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -242,13 +266,24 @@ class TurnSoFar(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: str = "build"
     steps: int = 0
     usage: Usage = Usage()
-    unmetered: bool = False
     cost_usd: float | None = None
     denials: int = 0
+    warned: tuple[str, ...] = ()
     text: str = ""
     ending: StopReason | None = None
     """Its summary was asked for, for this reason."""
     ending_why: str = ""
+
+
+class TaskSoFar(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a task has spent of its budget, its subagents included, and the caps that hold for it."""
+
+    spent_tokens: int = 0
+    spent_usd: float = 0.0
+    unmetered: bool = False
+    unpriced: bool = False
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
 
 
 class WaitingLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -282,6 +317,7 @@ class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context.compacted")
     tokens_before: int | None = None
     tokens_after: int | None = None
     turn: TurnSoFar | None = None
+    task: TaskSoFar | None = None
     waiting: tuple[WaitingLetter, ...] = ()
     route: str = ""
     """What the conversation was switched to, if it was."""
@@ -292,11 +328,36 @@ class WorkspaceSaved(Fact, frozen=True, kw_only=True, tag="workspace.saved"):
     files: int
 
 
+class SubagentStarted(Fact, frozen=True, kw_only=True, tag="subagent.started"):
+    """`call_id` is the call that sent it. On record before the conversation is opened."""
+
+    conversation: ConversationId
+    errand: Errand
+
+
+class SubagentEnded(Fact, frozen=True, kw_only=True, tag="subagent.ended"):
+    """What became of a subagent, its own subagents included."""
+
+    conversation: ConversationId
+    reason: StopReason | None = None
+    """Why its turn ended; None where it never began."""
+    detail: str = ""
+    steps: int = 0
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    spent_tokens: int = 0
+    spent_usd: float = 0.0
+    """What counts against the budget: where a provider did not say, all that was reserved."""
+    unmetered: bool = False
+    unpriced: bool = False
+
+
 class TurnEnded(Fact, frozen=True, kw_only=True, tag="turn.ended"):
     reason: StopReason
     detail: str = ""
     steps: int = 0
     usage: Usage = Usage()
+    """Of its calls and of its subagents', as `cost_usd` is."""
     cost_usd: float | None = None
     context_size: int | None = None
     text: str = ""
@@ -336,6 +397,8 @@ KnownFact: TypeAlias = (
     | RouteSwitched
     | ContextCompacted
     | WorkspaceSaved
+    | SubagentStarted
+    | SubagentEnded
     | TurnEnded
     | Note
 )

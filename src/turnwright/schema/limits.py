@@ -22,9 +22,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     turn_wall_s: float | None = None
     """Seconds that the whole turn may take."""
     max_tokens: int | None = None
-    """Tokens, in and out, that the turn may use."""
+    """Tokens, in and out, that a task may use: a turn, what carries it on, and all subagents."""
     max_cost_usd: float | None = None
-    """What the turn may cost. Needs a known price."""
+    """What a task may cost, its subagents included. Needs a known price."""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -11,6 +11,7 @@ from turnwright.kernel.history import History
 from turnwright.kernel.limits import Tally
 from turnwright.kernel.loop import Turn, TurnOutcome, run_turn
 from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, Model, Ports, Tools
+from turnwright.kernel.spending import Spending
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import (
     AttemptStarted,
@@ -20,6 +21,7 @@ from turnwright.schema.facts import (
     KnownFact,
     Note,
     RouteSwitched,
+    TaskSoFar,
     TurnEnded,
     TurnSoFar,
     TurnStarted,
@@ -30,9 +32,10 @@ from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 from turnwright.schema.masking import Masker
 from turnwright.schema.messages import Image, RuntimeMessage
 from turnwright.schema.routes import NoRoute
+from turnwright.schema.tools import Detail
 from turnwright.schema.verdicts import StopReason
 from turnwright.session.broadcast import Broadcast, Subscription
-from turnwright.session.budget import Budget, check_price_known
+from turnwright.session.budget import Account, check_price_known, with_subagents
 from turnwright.session.cancel import Cancellation
 from turnwright.session.inbox import Inbox
 from turnwright.session.ports import Captures, Journal, Lease, NoCaptures, WallClock
@@ -41,6 +44,10 @@ from turnwright.session.recorder import Recorder, with_payload
 OPENS_NEXT: frozenset[StopReason] = frozenset({"stop", "length", "refused", "guard-stop", "needs-user", "max-steps"})
 """After a turn that ended so, what waits in the inbox opens the next one by itself (K11). Otherwise it goes on waiting:
 the user stopped it, time or money ran out, or nobody answers at the provider's."""
+
+
+Caps: TypeAlias = tuple[int | None, float | None]
+"""Tokens and USD."""
 
 
 class SessionClock(Clock, WallClock, Protocol):
@@ -70,6 +77,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[Note, ...] = ()
     """What was found out while the session was put together, for the record of whatever runs in it."""
     captures: Captures = NoCaptures()
+    within: Account | None = None
+    """The budget of whoever sent this conversation as a subagent."""
 
 
 class JitterSource(Protocol):
@@ -94,6 +103,8 @@ class Conversation:
         self.last_reason: StopReason | None = None
         self._route = ""
         self._switched_to = ""
+        self._account = Account(session.limits, within=session.within)
+        self._caps: Caps = (None, None)
         self._notices = session.notices
         self._session = session
         self._guards = session.guards()
@@ -119,10 +130,14 @@ class Conversation:
         """An existing one, folded from its journal. Nothing is written by looking."""
         lease = await session.journal.acquire(conversation_id)
         conversation = cls(session, lease, History(conversation_id))
+        spending = Spending()
         for recorded in await session.journal.opening(conversation_id):
             conversation._fold(await with_payload(recorded.fact, session.journal))
             conversation.history.placed(recorded.fact, recorded.seq)
+            spending.apply(recorded.fact)
         conversation.history.taken_up = True
+        spent = await with_subagents(session.journal, spending)
+        conversation._account = Account(session.limits, spent=spent, within=session.within)
         return conversation
 
     def begin_with(self, opened: ConversationOpened) -> None:
@@ -152,6 +167,7 @@ class Conversation:
         up its work in a new turn. After one that ended well there is nothing to carry on but what the user has said
         since."""
         check_route(self._session)
+        await self._change_caps()
         if self.unfinished is not None:
             left = self.unfinished
             self.unfinished = None
@@ -258,10 +274,12 @@ class Conversation:
         return outcome
 
     async def _run(self, turn: Turn) -> TurnOutcome:
+        if turn.begun is None and not turn.continued:
+            self._account = Account(turn.limits, within=self._session.within)
+        self._caps = caps_of(turn.limits)
         for notice in self._notices:
             self._record.with_next(notice)
         self._notices = ()
-        begun = turn.begun or Tally()
         ports = Ports(
             model=self._session.model,
             tools=self._session.tools,
@@ -271,7 +289,7 @@ class Conversation:
             clock=self._session.clock,
             ids=self._session.ids,
             cancel=self._cancel,
-            ledger=Budget(turn.limits, tokens_used=begun.tokens, cost_spent_usd=begun.cost_usd or 0.0),
+            ledger=self._account,
             ask=self._session.ask,
             emit=self._broadcast.emit,
             jitter=self._session.jitter,
@@ -314,12 +332,38 @@ class Conversation:
         """What a compaction must carry on of what is read no longer, and the loop does not know."""
         match fact:
             case ContextCompacted():
-                return msgspec.structs.replace(fact, waiting=self._inbox.letters(), route=self._switched_to)
+                return msgspec.structs.replace(
+                    fact, waiting=self._inbox.letters(), route=self._switched_to, task=self._task_so_far()
+                )
             case RouteSwitched(after=after):
                 self._switched_to = after
                 return fact
             case _:
                 return fact
+
+    def _task_so_far(self) -> TaskSoFar:
+        spent, (tokens, cost_usd) = self._account.spent, self._caps
+        return TaskSoFar(
+            spent_tokens=spent.tokens,
+            spent_usd=spent.cost_usd,
+            unmetered=spent.unmetered,
+            unpriced=spent.unpriced,
+            max_tokens=tokens,
+            max_cost_usd=cost_usd,
+        )
+
+    async def _change_caps(self) -> None:
+        """A task that is carried on under other caps than before says so."""
+        now = caps_of(self._session.limits)
+        if self._caps != now:
+            tokens, cost_usd = now
+            said = ", ".join(
+                f"{name} {_cap(before)} → {_cap(after)}"
+                for name, before, after in zip(("max_tokens", "max_cost_usd"), self._caps, now, strict=True)
+                if before != after
+            )
+            data: Detail = {"max_tokens": tokens, "max_cost_usd": cost_usd}
+            await self._write(Note(code="budget-changed", text=said, data=data))
 
     def _fold(self, fact: KnownFact | Unknown) -> None:
         self.history.apply(fact)
@@ -334,6 +378,15 @@ class Conversation:
             case _:
                 pass
         match fact:
+            case TurnStarted(max_tokens=tokens, max_cost_usd=cost_usd):
+                self._caps = tokens, cost_usd
+            case ContextCompacted(task=TaskSoFar(max_tokens=tokens, max_cost_usd=cost_usd)):
+                self._caps = tokens, cost_usd
+            case Note(code="budget-changed", data={"max_tokens": tokens, "max_cost_usd": cost_usd}):
+                self._caps = msgspec.convert((tokens, cost_usd), Caps)
+            case _:
+                pass
+        match fact:
             case TurnStarted(turn_id=str(turn_id), mode=mode):
                 self.unfinished = Unfinished(turn_id=turn_id, mode=mode, tally=Tally())
             case ContextCompacted(turn_id=str(turn_id), turn=TurnSoFar() as so_far):
@@ -344,6 +397,14 @@ class Conversation:
             case _:
                 if self.unfinished is not None:
                     self.unfinished.tally.apply(fact)
+
+
+def caps_of(limits: Limits) -> Caps:
+    return limits.max_tokens, limits.max_cost_usd
+
+
+def _cap(value: float | None) -> str:
+    return "off" if value is None else f"{value:g}"
 
 
 def check_route(session: Session) -> None:

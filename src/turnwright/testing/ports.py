@@ -11,12 +11,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 
 from turnwright.kernel.ports import (
     Asks,
+    Charge,
     Conversation,
     Judgement,
     Letter,
@@ -24,8 +25,10 @@ from turnwright.kernel.ports import (
     Ports,
     Question,
     Ready,
+    Refused,
     Reservation,
     Route,
+    Standing,
     ToolContext,
     ToolOutcome,
     Unfit,
@@ -33,6 +36,7 @@ from turnwright.kernel.ports import (
 from turnwright.schema.errors import ToolFailure
 from turnwright.schema.facts import Fact, Unknown
 from turnwright.schema.ids import Seq
+from turnwright.schema.limits import Limits
 from turnwright.schema.live import LiveEvent
 from turnwright.schema.prompt import Prompt, Section, ToolSpec
 from turnwright.schema.verdicts import Effect
@@ -115,21 +119,27 @@ class UnlimitedLedger:
 
     def __init__(self) -> None:
         self.reserved: list[tuple[str, int, int]] = []
-        self.settled: list[tuple[int | None, float | None]] = []
+        self.settled: list[Charge] = []
 
-    def reserve(
-        self, route: Route, input_tokens: int, output_tokens: int
-    ) -> Reservation | Literal["token-budget", "cost-budget"]:
+    async def reserve(self, route: Route, input_tokens: int, output_tokens: int) -> Reservation | Refused:
         self.reserved.append((route.name, input_tokens, output_tokens))
-        return _Settling(self.settled)
+        return _Settling(self.settled, input_tokens + output_tokens)
+
+    def standings(self) -> Sequence[Standing]:
+        return (Standing(sum(self.settled, Charge()), Limits()),)
 
 
 class _Settling:
-    def __init__(self, settled: list[tuple[int | None, float | None]]) -> None:
-        self._settled = settled
+    cost_usd = None
 
-    def settle(self, tokens: int | None, cost_usd: float | None) -> None:
-        self._settled.append((tokens, cost_usd))
+    def __init__(self, settled: list[Charge], tokens: int) -> None:
+        self.tokens = tokens
+        self._settled: list[Charge] | None = settled
+
+    def settle(self, charge: Charge) -> None:
+        settled, self._settled = self._settled, None
+        if settled is not None:
+            settled.append(charge)
 
 
 async def nobody_answers(question: Question) -> str | None:

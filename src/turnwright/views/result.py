@@ -48,7 +48,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="r
     detail: str = ""
     """Why it ended early, in a sentence."""
     remedy: str = ""
-    """What can be done where the provider failed."""
+    """What can be done where the provider failed, or a budget was too small."""
     denials: tuple[Denial, ...] = ()
 
 
@@ -106,9 +106,21 @@ def _result(state: ResultState, conversation_id: ConversationId, fact: TurnEnded
         steps=fact.steps,
         duration_ms=state.elapsed.ms if state.elapsed is not None else 0.0,
         detail=fact.detail,
-        remedy=state.remedy if fact.reason == "provider-error" else "",
+        remedy=_remedy(state, conversation_id, fact.reason),
         denials=state.denials,
     )
+
+
+def _remedy(state: ResultState, conversation_id: ConversationId, reason: StopReason) -> str:
+    match reason:
+        case "provider-error":
+            return state.remedy
+        case "cost-budget":
+            return f"Raise it: turnwright resume {conversation_id} --continue --max-cost USD"
+        case "token-budget":
+            return f"Raise it: turnwright resume {conversation_id} --continue --max-tokens N"
+        case _:
+            return ""
 
 
 def _denial(state: ResultState, fact: ApprovalAnswered) -> Denial:

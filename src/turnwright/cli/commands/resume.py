@@ -7,7 +7,7 @@ import sys
 
 import msgspec
 
-from turnwright.app.continuing import Continued, continued
+from turnwright.app.continuing import Continued, continued, with_caps_kept
 from turnwright.app.engine import open_engine
 from turnwright.app.turns import carried_on
 from turnwright.cli import event_loop
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             return await _told_again(taken_up, result, args.output)
         workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
         async with (
-            open_engine(taken_up.loaded, label="resume") as engine,
+            open_engine(with_caps_kept(taken_up), label="resume") as engine,
             engine.session(workspace, ask=ask_of(args), mode=args.mode) as session,
             carried_on(session, taken_up.conversation_id) as running,
         ):
