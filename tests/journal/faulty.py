@@ -84,7 +84,7 @@ async def main(root: Path, step: int) -> None:
     writer.CHECKPOINT_FRAMES = 30
     await story(root / "well")
     calls, tried, failed = Disk.calls, 0, 0
-    for error in ("IOERR_WRITE", "FULL", "IOERR_FSYNC"):
+    for error in ("IOERR_WRITE", "FULL", "IOERR_FSYNC", "READONLY"):
         for number in range(1, calls + 1, step):
             folder = root / f"{error}-{number}"
             Disk.calls, Disk.fail_at, Disk.error = 0, number, error

@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import children
 import faulty
+import power
 import pytest
 from children import ONE, RealTime, note
 
@@ -80,6 +81,23 @@ def test_a_disk_that_fails_at_any_call(tmp_path: Path, step: int) -> None:
     [said] = run(sys.executable, faulty.__file__, str(tmp_path), str(step))
     print(said)
     assert "calls" in said
+
+
+@pytest.mark.parametrize(
+    "trials", [pytest.param(2_500, marks=[pytest.mark.slow, pytest.mark.timeout(300)]), 120], ids=["many", "some"]
+)
+def test_the_plug_is_pulled_at_any_moment(tmp_path: Path, trials: int) -> None:
+    [said] = run(sys.executable, power.__file__, str(tmp_path), str(trials), "7")
+    print(said)
+    assert said.endswith(": 0 lost, 0 corrupt")
+
+
+def test_a_power_cut_does_cost_what_was_not_synced(tmp_path: Path) -> None:
+    """Else the trials above could not see a loss."""
+    command = [sys.executable, power.__file__, str(tmp_path), "30", "7", "NORMAL"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "acknowledged facts are gone" in done.stdout
 
 
 async def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
