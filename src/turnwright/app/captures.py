@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from turnwright.schema.facts import AttemptEnded
 from turnwright.schema.masking import Masker
+from turnwright.schema.settings import TextDialect
 from turnwright.schema.verdicts import GOOD_VERDICTS
 from turnwright.wire.capture import Cassette, write_cassette
 
@@ -17,9 +19,16 @@ class AttemptCaptures:
     Only the one that was kept last waits here: the loop records the end of an attempt before it begins another.
     """
 
-    def __init__(self, keep: Literal["failures", "all", "off"], masker: Masker) -> None:
+    def __init__(
+        self,
+        keep: Literal["failures", "all", "off"],
+        masker: Masker,
+        tools: Mapping[str, Sequence[TextDialect]] = MappingProxyType({}),
+    ) -> None:
+        """`tools`: how calls are written as text, by the name of the route."""
         self._keep = keep
         self._masker = masker
+        self._tools = tools
         self._waiting: dict[str, Callable[[], Cassette]] = {}
 
     def __call__(self, lineage: str, cassette: Callable[[], Cassette]) -> None:
@@ -34,4 +43,6 @@ class AttemptCaptures:
             return None
         cassette = waiting()
         cassette.labels["verdict"] = ended.verdict
+        if dialects := self._tools.get(ended.route):
+            cassette.labels["tools"] = ",".join(dialects)
         return write_cassette(cassette, self._masker.encoded)

@@ -100,7 +100,7 @@ async def _http_model(
             ways.append(_way(settings, name, environ, api_key if name == settings.model else None, library))
     client = await stack.enter_async_context(HttpClient(proxies=proxies_from(environ)))
     masker = Masker(way.secret for way in ways if way.secret)
-    captures = AttemptCaptures(settings.capture, masker)
+    captures = AttemptCaptures(settings.capture, masker, {way.route.name: way.tools for way in ways if way.tools})
 
     def wall_s() -> float:
         return clock.wall_ms() / 1000

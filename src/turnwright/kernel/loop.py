@@ -21,7 +21,7 @@ from turnwright.kernel.scribe import Scribe
 from turnwright.schema.errors import JournalError
 from turnwright.schema.facts import Note, SteeringDelivered, StepStarted, ToolEnded, TurnEnded, TurnStarted
 from turnwright.schema.ids import ConversationId, StepId, TurnId, step_id
-from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry, check_limits
+from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry, Rules, check_limits, recorded_rules
 from turnwright.schema.live import Heartbeat, TurnSealed
 from turnwright.schema.messages import AssistantMessage, Image, RuntimeMessage, ToolCall
 from turnwright.schema.parts import Usage
@@ -114,7 +114,12 @@ class _RunningTurn:
         turn = self.turn
         if turn.begun is not None:
             await self.scribe.record(
-                Note(turn_id=turn.turn_id, code="turn-resumed", text="carried on from the last durable step")
+                Note(
+                    turn_id=turn.turn_id,
+                    code="turn-resumed",
+                    text="carried on from the last durable step",
+                    data=self.rules(),
+                )
             )
             return
         await self.scribe.record(
@@ -127,7 +132,14 @@ class _RunningTurn:
                 inbox_ids=turn.inbox_ids,
                 max_tokens=turn.limits.max_tokens,
                 max_cost_usd=turn.limits.max_cost_usd,
+                rules=self.rules(),
             )
+        )
+
+    def rules(self) -> dict[str, str | int | float | bool | None]:
+        turn = self.turn
+        return recorded_rules(
+            Rules(limits=turn.limits, retry=turn.retry, dispatch=turn.dispatch, compaction=turn.compaction)
         )
 
     async def take_steps(self) -> End:

@@ -269,6 +269,9 @@ class Sampler:
                 purpose=step.purpose,
                 reserved_tokens=reservation.tokens,
                 reserved_usd=reservation.cost_usd,
+                window=route.window,
+                max_output=route.max_output,
+                price=route.price,
             ),
         )
         self._waiting_for(f"the model ({route.name}, attempt {number})")

@@ -13,6 +13,7 @@ import msgspec
 from turnwright.schema.ids import CallId, ConversationId, Seq, StepId, TurnId
 from turnwright.schema.messages import AssistantMessage, Image, Message, RuntimeMessage
 from turnwright.schema.parts import Usage
+from turnwright.schema.routes import Price
 from turnwright.schema.verdicts import (
     Effect,
     ErrorKind,
@@ -27,6 +28,9 @@ SCHEMA_VERSION = 1
 
 Visibility: TypeAlias = Literal["model", "host", "audit"]
 """Who is meant to read it: `model` enters history, `host` is for people and programs, `audit` is for the record."""
+
+
+RecordedRules: TypeAlias = dict[str, str | int | float | bool | None]
 
 
 class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +95,8 @@ class TurnStarted(Fact, frozen=True, kw_only=True, tag="turn.started"):
     max_tokens: int | None = None
     max_cost_usd: float | None = None
     """The caps that hold for the task: this turn, those that carry it on, and their subagents."""
+    rules: RecordedRules = {}
+    """The limits, retries and dispatch it runs by, as `limits.max_steps`: what a replay needs to decide alike."""
 
 
 class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):
@@ -112,6 +118,10 @@ class AttemptStarted(Fact, frozen=True, kw_only=True, tag="attempt.started"):
     reserved_tokens: int = 0
     reserved_usd: float | None = None
     """The most that it may spend, by its estimate. If it has no end, that counts as spent."""
+    window: int | None = None
+    """What is known of the model at that moment, as are the next two: decisions rest on it."""
+    max_output: int | None = None
+    price: Price | None = None
 
 
 class AttemptFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

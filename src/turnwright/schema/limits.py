@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
 from turnwright.schema.errors import ConfigError
+
+_Group = TypeVar("_Group", bound=msgspec.Struct)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,6 +61,42 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """So many steps lie between two compactions, unless a request is refused."""
     max_failures: Annotated[int, msgspec.Meta(gt=0)] = 3
     """After so many compactions in a row that failed or made no room, no further one is tried."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn runs by."""
+
+    limits: Limits = Limits()
+    retry: Retry = Retry()
+    dispatch: Dispatch = Dispatch()
+    compaction: Compaction = Compaction()
+
+
+def recorded_rules(rules: Rules) -> dict[str, str | int | float | bool | None]:
+    """For the record of a turn: flat, and with the defaults, which another version may have changed."""
+    return {
+        f"{group}.{name}": getattr(of, name)
+        for group in rules.__struct_fields__
+        for of in (getattr(rules, group),)
+        for name in of.__struct_fields__
+    }
+
+
+def rules_of_record(recorded: Mapping[str, object]) -> Rules:
+    """The same again. What is not said is as it is today; what this version does not know is left out."""
+
+    def group(name: str, kind: type[_Group]) -> _Group:
+        known = {
+            field: recorded[f"{name}.{field}"] for field in kind.__struct_fields__ if f"{name}.{field}" in recorded
+        }
+        return msgspec.convert(known, kind)
+
+    return Rules(
+        limits=group("limits", Limits),
+        retry=group("retry", Retry),
+        dispatch=group("dispatch", Dispatch),
+        compaction=group("compaction", Compaction),
+    )
 
 
 def check_limits(limits: Limits) -> Limits:

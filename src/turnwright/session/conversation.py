@@ -45,6 +45,8 @@ OPENS_NEXT: frozenset[StopReason] = frozenset({"stop", "length", "refused", "gua
 """After a turn that ended so, what waits in the inbox opens the next one by itself (K11). Otherwise it goes on waiting:
 the user stopped it, time or money ran out, or nobody answers at the provider's."""
 
+PROCESS_DIED = "the process that ran the turn died"
+
 
 Caps: TypeAlias = tuple[int | None, float | None]
 """Tokens and USD."""
@@ -309,7 +311,7 @@ class Conversation:
                 TurnEnded(
                     turn_id=self.unfinished.turn_id,
                     reason="cancelled",
-                    detail="the process that ran the turn died",
+                    detail=PROCESS_DIED,
                     steps=tally.steps,
                     usage=tally.usage,
                     cost_usd=tally.cost_usd,
