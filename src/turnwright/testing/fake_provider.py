@@ -12,7 +12,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from turnwright.kernel.compaction import DIGEST_REQUEST
 from turnwright.providers.codec import Dialect
 from turnwright.providers.script import Call, Script, Step, Tokens, read_script
 from turnwright.providers.scripted import pieces_of
@@ -29,6 +30,13 @@ from turnwright.testing.dialects import SPEAKERS
 from turnwright.testing.dialects.asked import asks_for_stream, dialect_of
 from turnwright.testing.dialects.said import Said, SaidCall, framed, json_bytes
 from turnwright.testing.exchange import CHUNKED, LAST_CHUNK, chunk, head
+
+Heard: TypeAlias = Callable[[str, bytes], object]
+"""Is told of every request: its path and its body."""
+
+DIGEST = -1
+"""The number of the reply to a request for a summary."""
+_DIGEST_MARK = msgspec.json.encode(DIGEST_REQUEST.partition("\n")[0])[1:-1]
 
 Follow: TypeAlias = Literal["results", "requests"]
 """Where a conversation stands: by the tool results in its request, or by the requests under its base URL."""
@@ -63,9 +71,17 @@ class Replies:
                 )
         assert steps, "a provider has something to say"
         self._steps = steps
+        self._digest = script.digest if isinstance(script, Script) else None
         self.reply = cache(self._encoded)
 
+    @property
+    def digests(self) -> bool:
+        """Whether a request for a summary has an answer of its own."""
+        return self._digest is not None
+
     def step(self, number: int) -> Step:
+        if number == DIGEST:
+            return Step(text=self._digest or "", chunk="whole")
         for step in self._steps[:-1]:
             if number < step.times:
                 return step
@@ -131,8 +147,9 @@ def _arguments(call: Call) -> str:
 class _Connection(asyncio.Protocol):
     """One client. Requests are answered in turn."""
 
-    def __init__(self, replies: Replies, follow: Follow, requests: dict[str, int]) -> None:
+    def __init__(self, replies: Replies, follow: Follow, requests: dict[str, int], heard: Heard | None) -> None:
         self._replies = replies
+        self._heard = heard
         self._follow = follow
         self._requests = requests
         self._buffer = bytearray()
@@ -169,12 +186,16 @@ class _Connection(asyncio.Protocol):
         """The body of the request is the buffer from `start` to `end`."""
         buffer = self._buffer
         path = buffer[: buffer.find(b"\r\n")].decode("latin-1").split(" ")[1]
+        if self._heard is not None:
+            self._heard(path, bytes(buffer[start:end]))
         dialect = dialect_of(path)
         if dialect is None:
             first = head(404, [("Content-Type", "application/json"), ("Content-Length", str(len(NOT_FOUND)))])
             return Step(), Sent((first + NOT_FOUND,))
         streaming = asks_for_stream(path, buffer, start, end)
-        if self._follow == "requests":
+        if self._replies.digests and buffer.find(_DIGEST_MARK, start, end) >= 0:
+            number = DIGEST
+        elif self._follow == "requests":
             number = self._requests.get(path, 0)
             self._requests[path] = number + 1
         else:
@@ -200,13 +221,18 @@ class _Connection(asyncio.Protocol):
 
 @asynccontextmanager
 async def fake_provider(
-    script: Script | Sequence[Step], *, follow: Follow = "results", host: str = "127.0.0.1", port: int = 0
+    script: Script | Sequence[Step],
+    *,
+    follow: Follow = "results",
+    host: str = "127.0.0.1",
+    port: int = 0,
+    heard: Heard | None = None,
 ) -> AsyncIterator[str]:
     """Serves in this process; gives the base URL, below which any path may come before the dialect's own."""
     replies = Replies(script)
     requests: dict[str, int] = {}
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(replies, follow, requests), host, port)
+    server = await loop.create_server(lambda: _Connection(replies, follow, requests, heard), host, port)
     try:
         yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
     finally:
