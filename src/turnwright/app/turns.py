@@ -58,6 +58,16 @@ async def carried_on(session: Session, conversation_id: ConversationId) -> Async
 
 
 @asynccontextmanager
+async def taken_up(session: Session, conversation_id: ConversationId) -> AsyncIterator[Conversation]:
+    """Between two turns, for what is no turn."""
+    conversation = await Conversation.load(session, conversation_id)
+    try:
+        yield conversation
+    finally:
+        await conversation.close()
+
+
+@asynccontextmanager
 async def _closing(conversation: Conversation, start: Start) -> AsyncIterator[Running]:
     try:
         yield Running(conversation, start)

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "show": "read a conversation",
     "follow": "catch up with a conversation and watch it live",
     "resume": "see what was interrupted, and carry on",
+    "compact": "condense what lies behind, so that the next turns cost less",
     "trace": "the timeline of a conversation: steps, attempts, tools, times, cost",
     "export": "a conversation for other programs, people or machines: JSON, Markdown, all of it",
     "import": "bring conversations in: exported ones, sessions of Claude Code and codex",

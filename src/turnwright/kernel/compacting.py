@@ -72,8 +72,10 @@ class Compactor:
         """The breaker: trying again costs money and has not helped."""
         return self._scribe.history.compactions_failed >= self._rules.max_failures
 
-    async def make_room(self, where: Place, prompt: Prompt, route: Route, why: Why, ask: AskForDigest) -> str:
-        """Empty where the history is smaller now; else why it is not. Never raises for what a model does."""
+    async def make_room(
+        self, where: Place, prompt: Prompt, route: Route, why: Why, ask: AskForDigest
+    ) -> ContextCompacted | str:
+        """What was done to make the history smaller, or why it is not. Never raises for what a model does."""
         if self.given_up and why != "asked":
             return f"{self._rules.max_failures} compactions in a row made no room, so no further one was tried"
         history = self._scribe.history
@@ -134,24 +136,23 @@ class Compactor:
             stubbed=tuple(call for call in calls if call in left),
         )
 
-    def _compacted(self, where: Place, route: Route, why: Why, before: int, fact: ContextCompacted) -> str:
+    def _compacted(self, where: Place, route: Route, why: Why, before: int, fact: ContextCompacted) -> ContextCompacted:
         """What has come of it is known by doing it: to a copy, since facts are not changed afterwards."""
         history, tally = self._scribe.history, self._scribe.tally
         after = history.after(fact).estimate(route.name)
         helped = after < before and (route.window is None or after < self._rules.at_share * route.window)
-        self._scribe.note(
-            msgspec.structs.replace(
-                fact,
-                turn_id=where.turn_id,
-                step_id=where.step_id,
-                why=why,
-                helped=helped,
-                tokens_before=before,
-                tokens_after=after,
-                turn=_so_far(tally, where.mode) if where.turn_id else None,
-            )
+        fact = msgspec.structs.replace(
+            fact,
+            turn_id=where.turn_id,
+            step_id=where.step_id,
+            why=why,
+            helped=helped,
+            tokens_before=before,
+            tokens_after=after,
+            turn=_so_far(tally, where.mode) if where.turn_id else None,
         )
-        return ""
+        self._scribe.note(fact)
+        return fact
 
     def _failed(self, where: Place, why: str) -> None:
         self._scribe.note(

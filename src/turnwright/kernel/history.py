@@ -65,7 +65,7 @@ class History:
         """In a row."""
         self.steps_since_compaction: int | None = None
         self.segments: dict[str, str] = {}
-        """What the last step was sent."""
+        """What the last step was sent; a summary without tools counts only where nothing else was."""
         self.rebuilt_differently = False
         """What was folded is not what a step on record was sent."""
         self.taken_up = False
@@ -192,7 +192,8 @@ class History:
         self.counts.prefix_chars = fact.prefix_chars
         recorded = fact.segments.get("history")
         self.rebuilt_differently = recorded is not None and recorded != self.hash()
-        self.segments = fact.segments
+        if fact.tools_offered or not self.segments:
+            self.segments = fact.segments
 
     def _compact(self, fact: ContextCompacted) -> None:
         """The one thing that changes what was shown before: hence another lineage, and nothing encoded is kept.

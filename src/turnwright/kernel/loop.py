@@ -19,7 +19,15 @@ from turnwright.kernel.retry import strategy_for
 from turnwright.kernel.sample import Sampled, Sampler, Step
 from turnwright.kernel.scribe import Scribe
 from turnwright.schema.errors import JournalError
-from turnwright.schema.facts import Note, SteeringDelivered, StepStarted, ToolEnded, TurnEnded, TurnStarted
+from turnwright.schema.facts import (
+    ContextCompacted,
+    Note,
+    SteeringDelivered,
+    StepStarted,
+    ToolEnded,
+    TurnEnded,
+    TurnStarted,
+)
 from turnwright.schema.ids import ConversationId, StepId, TurnId, step_id
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry, Rules, check_limits, recorded_rules
 from turnwright.schema.live import Heartbeat, TurnSealed
@@ -83,6 +91,18 @@ async def run_turn(turn: Turn, ports: Ports, record: Record) -> TurnOutcome:
         await running.close(End("internal-error", f"{type(bug).__name__}: {bug}"))
         raise
     return await running.close(end)
+
+
+async def compact(turn: Turn, ports: Ports, record: Record) -> ContextCompacted | str:
+    """Between two turns, because the user asks for it: with the sampling and the limits of a step. How, or why not."""
+    running = _RunningTurn(turn, ports, record)
+    try:
+        with running.bounds:
+            made = await running.make_room()
+    except Stopped as stopped:
+        made = stopped.end.detail or stopped.end.reason
+    await running.scribe.record()
+    return made
 
 
 class _RunningTurn:
@@ -287,6 +307,14 @@ class _RunningTurn:
     async def act(self, in_step: StepId, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
         self.now_waiting_for("tools: " + ", ".join(call.name for call in calls[:4]))
         await dispatcher.run(calls, self.specs, self.scribe.not_to_run())
+
+    async def make_room(self) -> ContextCompacted | str:
+        step = msgspec.structs.replace(self.begin_step(offer_tools=True), turn_id=None, step_id=None)
+        route = self.ports.model.route((), tools=bool(self.offered))
+        if isinstance(route, NoRoute):
+            return route.message
+        idle = self.dispatcher_for(self.turn.turn_id, step_id(self.turn.turn_id, 0))
+        return await self.sampler.make_room(step, await self.prompt_again(), route, "asked", idle)
 
     async def pick_up_where_it_broke_off(self) -> End | None:
         """A turn that died goes on with the calls of its last reply: what is done stays done, what merely reads is

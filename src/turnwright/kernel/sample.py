@@ -23,6 +23,7 @@ from turnwright.schema.facts import (
     AttemptEnded,
     AttemptFault,
     AttemptStarted,
+    ContextCompacted,
     ModelReplied,
     Note,
     RouteSwitched,
@@ -126,7 +127,8 @@ class Sampler:
         if nudge is not None and nudge.delay_s > 0:
             await self._ports.clock.sleep(nudge.delay_s)
         if isinstance(route, Route) and not step.aside and self._compactor.due(route):
-            if not await self.make_room(step, prompt, route, "threshold", dispatcher):
+            made = await self.make_room(step, prompt, route, "threshold", dispatcher)
+            if isinstance(made, ContextCompacted):
                 prompt = await again()
             route = self._ports.model.route(tried, tools=tools)
         while True:
@@ -185,10 +187,13 @@ class Sampler:
             return "it did not even fit after older parts were left out"
         if attempt.reply.has_content or (budget is not None and attempt.number >= budget):
             return "no attempts are left to ask with less"
-        return await self.make_room(step, prompt, attempt.route, "overflow", dispatcher) or None
+        made = await self.make_room(step, prompt, attempt.route, "overflow", dispatcher)
+        return None if isinstance(made, ContextCompacted) else made
 
-    async def make_room(self, step: Step, prompt: Prompt, route: Route, why: Why, dispatcher: Dispatcher) -> str:
-        """Empty where it was made; else why it was not."""
+    async def make_room(
+        self, step: Step, prompt: Prompt, route: Route, why: Why, dispatcher: Dispatcher
+    ) -> ContextCompacted | str:
+        """How it was made, or why it was not."""
         self._waiting_for("room in the model's window")
 
         async def digest(asking: Prompt) -> str | NoDigest:

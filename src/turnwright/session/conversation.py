@@ -9,7 +9,7 @@ import msgspec
 
 from turnwright.kernel.history import History
 from turnwright.kernel.limits import Tally
-from turnwright.kernel.loop import Turn, TurnOutcome, run_turn
+from turnwright.kernel.loop import Turn, TurnOutcome, compact, run_turn
 from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, Model, Ports, Tools
 from turnwright.kernel.spending import Spending
 from turnwright.schema.errors import InputError
@@ -191,6 +191,20 @@ class Conversation:
         await self._write(note)
         return await self._run_and_go_on(self._turn(continued=True))
 
+    async def compact(self) -> ContextCompacted:
+        """Condense what lies behind, between two turns."""
+        check_route(self._session)
+        if self.unfinished is not None:
+            raise InputError(
+                f"A turn of conversation {self.id} was interrupted.",
+                remedy=f"Carry it on first: turnwright resume {self.id} --continue",
+            )
+        turn = self._turn()
+        made = await compact(turn, self._ports(), self._record_of_turn)
+        if isinstance(made, str):
+            raise InputError(f"Nothing of conversation {self.id} was condensed: {made}.")
+        return made
+
     async def steer(self, text: str) -> str:
         """Say something to the running turn; delivered after its current tools. Returns the letter's id."""
         inbox_id = self._session.ids.new("inbox")
@@ -282,7 +296,15 @@ class Conversation:
         for notice in self._notices:
             self._record.with_next(notice)
         self._notices = ()
-        ports = Ports(
+        try:
+            outcome = await run_turn(turn, self._ports(), self._record_of_turn)
+        finally:
+            self._cancel = Cancellation()
+        self.last_reason, self._route = outcome.reason, outcome.route
+        return outcome
+
+    def _ports(self) -> Ports:
+        return Ports(
             model=self._session.model,
             tools=self._session.tools,
             guards=self._guards,
@@ -296,12 +318,6 @@ class Conversation:
             emit=self._broadcast.emit,
             jitter=self._session.jitter,
         )
-        try:
-            outcome = await run_turn(turn, ports, self._record_of_turn)
-        finally:
-            self._cancel = Cancellation()
-        self.last_reason, self._route = outcome.reason, outcome.route
-        return outcome
 
     async def _bury_unfinished(self) -> None:
         """A dead turn gets its end before the next one starts; its open calls read `interrupted`."""

@@ -214,7 +214,7 @@ def _messages(entry: AnyEntry) -> Iterator[AnyIrMessage]:
             yield IrRuntime(seq=entry.seq, at=entry.at, step_id=entry.step_id, text=entry.text, code=entry.code)
         case Guarded(said=str(said)):
             yield IrRuntime(seq=entry.seq, at=entry.at, step_id=entry.step_id, text=said, code=f"guard:{entry.guard}")
-        case Condensed():
+        case Condensed() if entry.digest:
             yield IrDigest(seq=entry.seq, at=entry.at, through_seq=entry.through_seq, text=entry.digest)
         case Replied():
             yield ir_assistant(entry)

@@ -102,6 +102,8 @@ def _entry(entry: AnyEntry, detail: Detail, blob: Blob | None) -> Iterator[str]:
             yield f"{_words(answer_said(entry))}\n\n"
         case Changed():
             yield f"## Turnwright\n\n{_words(changed_said(entry))}\n\n"
+        case Condensed(digest=""):
+            yield f"## Turnwright\n\n{condensed_said(entry)}."
         case Condensed():
             yield f"## Turnwright\n\n{condensed_said(entry)}:\n\n{_quote(entry.digest, detail)}"
         case Ended():

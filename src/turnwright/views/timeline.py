@@ -227,6 +227,13 @@ def _within(turn: _Turn, recorded: Recorded) -> _Turn:
             return turn if mark is None else _put(turn, mark)
 
 
+def _condensed(fact: ContextCompacted) -> str:
+    done = f"through fact {fact.through_seq}" if fact.digest else f"output of {len(fact.stubbed)} calls left out"
+    if fact.tokens_before is None or fact.tokens_after is None:
+        return done
+    return f"{done}, {fact.tokens_before} → {fact.tokens_after} tokens"
+
+
 def _mark(recorded: Recorded, at_ms: float) -> Mark | None:
     fact = recorded.fact
     match fact:
@@ -239,7 +246,7 @@ def _mark(recorded: Recorded, at_ms: float) -> Mark | None:
         case RouteSwitched():
             return Mark(what="route", text=f"{fact.before} → {fact.after}: {fact.reason}", start_ms=at_ms)
         case ContextCompacted():
-            return Mark(what="compaction", text=f"through fact {fact.through_seq}", start_ms=at_ms)
+            return Mark(what="compaction", text=_condensed(fact), start_ms=at_ms)
         case ApprovalAsked():
             return Mark(what="asked", text=fact.question, start_ms=at_ms)
         case ApprovalAnswered():

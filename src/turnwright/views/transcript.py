@@ -161,10 +161,14 @@ class Changed(Entry, frozen=True, kw_only=True, tag="changed"):
 
 
 class Condensed(Entry, frozen=True, kw_only=True, tag="condensed"):
-    """Everything up to `through_seq` now reaches the model only as this digest."""
+    """Everything up to `through_seq` now reaches the model only as this digest; without one, the output of some calls
+    reaches it no longer."""
 
     through_seq: int
     digest: str
+    stubbed: int = 0
+    """Calls whose output the model no longer sees."""
+    why: str = ""
     tokens_before: int | None = None
     tokens_after: int | None = None
 
@@ -323,6 +327,8 @@ def _switched(recorded: Recorded) -> AnyEntry | None:
                 at=at,
                 through_seq=fact.through_seq,
                 digest=fact.digest,
+                stubbed=len(fact.stubbed),
+                why=fact.why,
                 tokens_before=fact.tokens_before,
                 tokens_after=fact.tokens_after,
             )

@@ -110,7 +110,11 @@ def condensed_said(entry: Condensed) -> str:
     tokens = ""
     if entry.tokens_before is not None or entry.tokens_after is not None:
         tokens = f" ({count(entry.tokens_before)} → {count(entry.tokens_after)} tokens)"
-    return f"everything through fact {entry.through_seq} now reaches the model as this digest{tokens}"
+    stubs = f"the output of {plural(entry.stubbed, 'call')}"
+    if not entry.digest:
+        return f"{stubs} no longer reaches the model{tokens}"
+    also = f", and {stubs} no longer" if entry.stubbed else ""
+    return f"everything through fact {entry.through_seq} now reaches the model as this digest{also}{tokens}"
 
 
 def question_said(entry: Questioned) -> str:

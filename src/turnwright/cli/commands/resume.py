@@ -9,6 +9,7 @@ import msgspec
 
 from turnwright.app.continuing import Continued, continued, with_caps_kept
 from turnwright.app.engine import open_engine
+from turnwright.app.going_on import bought_by_going_on
 from turnwright.app.turns import carried_on
 from turnwright.cli import event_loop
 from turnwright.cli.exit_codes import of_reason
@@ -25,6 +26,7 @@ from turnwright.cli.options import (
 from turnwright.cli.output import Output
 from turnwright.cli.terminal import Terminal
 from turnwright.cli.watching import kept_run_folder, watched
+from turnwright.kernel.prefix import BoughtAgain
 from turnwright.schema.facts import Recorded
 from turnwright.views.fold import folded
 from turnwright.views.in_flight import fold_in_flight, in_flight_lines
@@ -48,7 +50,11 @@ def run(args: argparse.Namespace) -> int:
     async def main() -> int:
         taken_up = await continued(loaded, args.conversation)
         if not args.carry_on:
-            return _tell(taken_up, args.json)
+            code = _tell(taken_up, args.json)
+            if not args.json and taken_up.held_by is None and _done(taken_up.facts) is None:
+                workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
+                _tell_price(await bought_by_going_on(taken_up, workspace, args.mode))
+            return code
         if (result := _done(taken_up.facts)) is not None:
             return await _told_again(taken_up, result, args.output)
         workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
@@ -60,6 +66,11 @@ def run(args: argparse.Namespace) -> int:
             return await watched(running, engine, args.output)
 
     return event_loop.run(main())
+
+
+def _tell_price(bought: BoughtAgain | None) -> None:
+    if bought is not None:
+        Terminal(sys.stdout).lines([line(Span(f"To carry on: {bought.text}.", "warn"))])
 
 
 def _done(facts: list[Recorded]) -> Result | None:
