@@ -72,8 +72,11 @@ def place(tmp_path: Path) -> Place:
     return place
 
 
-def reads(count: int) -> Step:
-    return Step(calls=[Call(name="read", arguments={"path": "a.txt"})], repeat=count)
+def reads(place: Place, count: int) -> list[Step]:
+    """Each of another file: the same call over and over would be stopped."""
+    for number in range(count):
+        (place.work / f"{number}.txt").write_text(f"some text of {number}\n" * 20)
+    return [Step(calls=[Call(name="read", arguments={"path": f"{number}.txt"})]) for number in range(count)]
 
 
 def beginning(body: bytes) -> bytes:
@@ -92,8 +95,7 @@ def breaks(bodies: Sequence[bytes]) -> list[int]:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_request_begins_with_the_one_before(place: Place, dialect: Dialect) -> None:
-    (place.work / "a.txt").write_text("some text\n" * 20)
-    script = Script(steps=[reads(200), Step(text="Done.", repeat="forever")])
+    script = Script(steps=[*reads(place, 200), Step(text="Done.", repeat="forever")])
     async with place.provider(script) as url:
         model = ("--model", "m", "--base-url", url, "--dialect", dialect)
         await place.kill_after(80, "run", "read a lot", *model, "--max-steps", "400", "--output", "json")
@@ -111,11 +113,11 @@ async def test_only_a_compaction_begins_anew(place: Place, dialect: Dialect) -> 
     """Once each; its own request begins with the step's too, so that it is served from the cache."""
     window = {"models": {"endpoint/m": {"window": 8_000}}}
     place.settings(catalogue=window, loop={"compaction": {"keep_tokens": 1_000}})
-    content = {"path": "b.txt", "content": "x" * 2_000}
+    writes = [Call(name="write", arguments={"path": f"{n}.txt", "content": "x" * 2_000}) for n in range(30)]
     # Nothing is reported, so that tokens are estimated from characters.
     script = Script(
         steps=[
-            Step(calls=[Call(name="write", arguments=content)], repeat=30, usage="none"),
+            *(Step(calls=[call], usage="none") for call in writes),
             Step(text="Done.", repeat="forever"),
         ],
         digest="I wrote the file over and over.",
