@@ -95,7 +95,7 @@ class Compactor:
         if isinstance(digest, str) and cut is not None:
             return self._compacted(where, route, why, before, self._digested(cut, digest, calls, kept_chars))
         assert isinstance(digest, NoDigest), "there is a summary only where there is a cut"
-        if cut is not None or not calls:
+        if cut is not None:
             self._failed(where, digest.why)
         if calls:
             return self._compacted(where, route, why, before, shorter)
