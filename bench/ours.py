@@ -16,6 +16,8 @@ from turnwright.session.conversation import Session
 
 MODEL = "bench"
 MAX_STEPS = 5_000
+MANY_CALLS = "guards: {tool_budget: {calls: 5000}}\n"
+"""Everything else is as by default: the guards watch, the bytes of what fails are kept."""
 
 
 on_call: list[Callable[[], object]] = []
@@ -27,10 +29,14 @@ def _called() -> None:
         callback()
 
 
-async def noop() -> str:
-    """Does nothing."""
+async def noop(index: int = 0) -> str:
+    """Does nothing.
+
+    Args:
+        index: Makes one call different from another.
+    """
     _called()
-    return "ok"
+    return f"ok {index}"
 
 
 PAGE = "".join(f"{number:4}\tvalue = measure(value, {number})  # as before\n" for number in range(120, 160))
@@ -45,7 +51,7 @@ async def look(path: str, line: int = 1) -> str:
         line: Any number.
     """
     _called()
-    return PAGE
+    return f"{PAGE}{line:4}\tvalue = measure(value, {line})\n"
 
 
 @tool(effect="reads")
@@ -76,8 +82,7 @@ async def agent(base_url: str, home: Path, *, real_tools: bool = False, config: 
     """With a workspace, a journal and, where `config` is given, a configuration file below `home`."""
     workspace = workspace_in(home)
     file = home / "bench.yaml"
-    if config:
-        file.write_text(config, encoding="utf-8")
+    file.write_text(MANY_CALLS + config, encoding="utf-8")
     made = Agent(
         MODEL,
         base_url=f"{base_url}/v1",
@@ -85,7 +90,7 @@ async def agent(base_url: str, home: Path, *, real_tools: bool = False, config: 
         tools=standard_tools() if real_tools else SMALL_TOOLS,
         workspace=workspace,
         data_dir=home / "data",
-        config=file if config else None,
+        config=file,
         limits=Limits(max_steps=MAX_STEPS),
     )
     async with made:

@@ -20,25 +20,39 @@ DRIP_S = 0.0005
 DONE = Step(text="All is done.", repeat="forever")
 
 
-def acting(count: int, call: Call, text: str = "", delay_s: float = 0.0) -> list[Step]:
-    """So many replies that call a tool, then one that does not. Arguments come in 16-character pieces."""
-    return [Step(text=text, calls=[call], repeat=count, delay_s=delay_s, chunk="words"), DONE]
+def acting(count: int, call: Callable[[int], Call], text: str = "", delay_s: float = 0.0) -> list[Step]:
+    """So many replies that call a tool, each in its own way, or a guard would see a loop; then one that does not.
+    Arguments come in 16-character pieces."""
+    return [Step(text=text, calls=[call(index)], delay_s=delay_s, chunk="words") for index in range(count)] + [DONE]
+
+
+def noop(index: int) -> Call:
+    return Call(name="noop", arguments={"index": index})
+
+
+def look(index: int) -> Call:
+    return Call(name="look", arguments={"path": "src/service.py", "line": index})
+
+
+def bash(index: int) -> Call:
+    """`true`, and a word without a process of its own, by which one call differs from the next."""
+    return Call(name="bash", arguments={"command": f"true; echo {index}"})
 
 
 def flood(mebibytes: int) -> list[Step]:
     command = f"head -c {mebibytes * 1024 * 1024} /dev/zero | tr '\\0' x"
-    return acting(1, Call(name="bash", arguments={"command": command, "timeout_s": 600}))
+    return acting(1, lambda _: Call(name="bash", arguments={"command": command, "timeout_s": 600}))
 
 
 def long_argument(size: int) -> list[Step]:
-    return acting(1, Call(name="swallow", arguments={"text": "lorem ipsum dolor " * (size // 18)}))
+    return acting(1, lambda _: Call(name="swallow", arguments={"text": "lorem ipsum dolor " * (size // 18)}))
 
 
 PLANS: Mapping[str, Callable[[int], list[Step]]] = {
-    "least": lambda count: acting(count, Call(name="noop")),
-    "step": lambda count: acting(count, Call(name="look", arguments={"path": "src/service.py", "line": 120}), SENTENCE),
-    "bash": lambda count: acting(count, Call(name="bash", arguments={"command": "true"}), SENTENCE),
-    "fleet": lambda count: acting(count, Call(name="noop"), delay_s=MODEL_S),
+    "least": lambda count: acting(count, noop),
+    "step": lambda count: acting(count, look, SENTENCE),
+    "bash": lambda count: acting(count, bash, SENTENCE),
+    "fleet": lambda count: acting(count, noop, delay_s=MODEL_S),
     "naps": lambda count: [Step(calls=[Call(name="nap", arguments={"index": each}) for each in range(count)]), DONE],
     "text": lambda count: [Step(text="word " * count, repeat="forever")],
     "drip": lambda count: [Step(text="word " * count, gap_s=DRIP_S, repeat="forever")],

@@ -79,6 +79,14 @@ async def bare_steps(run: Run) -> Figures:
     return laps.figures()
 
 
+async def committing_steps(run: Run) -> Figures:
+    laps = Laps()
+    ours.on_call.append(laps.mark)
+    async with bare.committing_agent(run.base_url, run.home) as agent:
+        await agent.run(TASK)
+    return laps.figures()
+
+
 async def our_watched(run: Run, *, real_tools: bool = False, config: str = "", turns: int = 1) -> Laps:
     """By the events of the last turn."""
     async with ours.agent(run.base_url, run.home, real_tools=real_tools, config=config) as agent:
@@ -243,7 +251,7 @@ async def our_crowd(run: Run) -> Figures:
 
 Measure: TypeAlias = Callable[[Run], Coroutine[Any, Any, Figures]]
 MEASURES: Mapping[str, Mapping[str, Measure]] = {
-    "steps": {"our": our_steps, "bare": bare_steps},
+    "steps": {"our": our_steps, "bare": bare_steps, "committing": committing_steps},
     "bash": {"our": our_bash, "bare": bare_bash},
     "naps": {"our": our_naps, "bare": bare_naps},
     "stream": {"our": our_stream, "bare": bare_stream},
