@@ -52,6 +52,8 @@ class ExitCode(IntEnum):
     """The provider could not be reached, or failed and went on failing."""
     GUARD = 60
     """A guard ended the turn."""
+    DIVERGED = 61
+    """A replay was not identical to its recording."""
     CANCELLED = 130
     """The user stopped it."""
 

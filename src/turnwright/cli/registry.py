@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "follow": "catch up with a conversation and watch it live",
     "resume": "see what was interrupted, and carry on",
     "compact": "condense what lies behind, so that the next turns cost less",
+    "replay": "run a recorded conversation again, offline, and find the first difference",
     "trace": "the timeline of a conversation: steps, attempts, tools, times, cost",
     "export": "a conversation for other programs, people or machines: JSON, Markdown, all of it",
     "import": "bring conversations in: exported ones, sessions of Claude Code and codex",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, assert_never
 
 import msgspec
@@ -74,8 +74,16 @@ class Bytes(Protocol):
 
 
 Batches: TypeAlias = Sequence[Sequence[Part]]
-Rerun: TypeAlias = Callable[[str, dict[str, Any], ToolContext], Awaitable[ToolOutcome]]
-"""Does a call for real, in a place where it can do no harm."""
+
+
+class Rerun(Protocol):
+    """Does calls for real, in a place where they can do no harm."""
+
+    def knows(self, name: str) -> bool:
+        """Whether a tool can be executed there; the others answer as they did."""
+        ...
+
+    async def __call__(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome: ...
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,7 +254,9 @@ class RecordedTools:
         self._tape = tape
         self._model = model
         self._rerun = rerun
-        self.rerun = 0
+        self.reran = 0
+        self.working = 0
+        """Calls that are being executed again."""
         self._waiting: dict[CallId, _Waiting] = {}
         self._checked: dict[tuple[str, str], int] = {}
         specs = tuple(
@@ -323,7 +333,8 @@ class RecordedTools:
             await tape.interrupted()
         assert found is not None, "an interruption does not come back"
         place, ended = found
-        await self._ask_again(place, context)
+        if not self._reruns(name):
+            await self._ask_again(place, context)
         done = await self._done(ended, name, arguments, context)
         self._waiting[context.call_id] = _Waiting(place, asyncio.get_running_loop().create_future())
         tape.moves += 1
@@ -338,6 +349,9 @@ class RecordedTools:
         finally:
             self._waiting.pop(context.call_id, None)
         return done
+
+    def _reruns(self, name: str) -> bool:
+        return self._rerun is not None and self._rerun.knows(name)
 
     async def _ask_again(self, place: int, context: ToolContext) -> None:
         """What the tool itself asked, while it ran."""
@@ -354,9 +368,13 @@ class RecordedTools:
                 )
                 return ToolOutcome(output="")
             case "ok" | "failed" | "timeout":
-                if self._rerun is not None:
-                    self.rerun += 1
-                    return await self._rerun(name, arguments, context)
+                if self._rerun is not None and self._reruns(name):
+                    self.reran += 1
+                    self.working += 1
+                    try:
+                        return await self._rerun(name, arguments, context)
+                    finally:
+                        self.working -= 1
                 return ToolOutcome(
                     output=ended.output,
                     outcome=ended.outcome,

@@ -72,7 +72,7 @@ class _Totals:
         self.steps += sum(isinstance(each.fact, StepStarted) for each in done)
         self.from_bytes += played.model.from_bytes
         self.from_parts += played.model.from_parts
-        self.reran += played.tools.rerun
+        self.reran += played.tools.reran
         self.recorded_ms += done[-1].at - done[0].at if done else 0
 
 
@@ -182,15 +182,17 @@ async def _played(
     standing.history.taken_up = _was_taken_up(facts)
     task = asyncio.ensure_future(run_turn(turn, played.ports, tape))
     tape.running_in(task)
-    divergence = await _first_divergence(task, tape)
+    divergence = await _first_divergence(task, tape, played)
     totals.add(tape, played)
     return tape, divergence
 
 
-async def _first_divergence(task: asyncio.Task[object], tape: Tape) -> Divergence | None:
+async def _first_divergence(task: asyncio.Task[object], tape: Tape, played: Played) -> Divergence | None:
     looks, moves = 0, -1
     while not task.done():
         await asyncio.wait([task], timeout=LOOK_S)
+        if played.tools.working:
+            continue  # a tool that is executed again takes its own time
         looks, moves = (looks + 1 if tape.moves == moves else 0), tape.moves
         if looks >= LOOKS and not task.done():
             task.cancel()
