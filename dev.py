@@ -9,6 +9,7 @@ usage: python3 dev.py COMMAND [ARGUMENT ...]
     quick     the quick tests; arguments go to pytest
     bench     the measurements, with their ratios
     fuzz      Hypothesis on whatever reads foreign bytes; --seconds N says how long
+    judges    the official SDKs beside our codecs, on recorded and on faulty bodies
     weather   recorded traffic, the fault table and faults by chance, all of it and through real processes
     write     bring the generated files up to date (schema, reference, style)
     lock      resolve constraints.txt anew (needs uv)
@@ -33,6 +34,12 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "turnwright-setup"
 CONSTRAINTS = ROOT / "constraints.txt"
+
+PROGRAMS = {
+    "fuzz": "tests/fuzz/fuzz.py",
+    "judges": "tests/judges/judges.py",
+    "weather": "tests/weather/report.py",
+}
 
 Task = tuple[str, list[list[str]]]
 """A name and the commands of Python that it stands for."""
@@ -90,9 +97,9 @@ def main(arguments: list[str]) -> int:
         case "bench":
             setup()
             return run(["-m", "bench", *rest])
-        case "fuzz" | "weather":
+        case "fuzz" | "weather" | "judges":
             setup()
-            return run([{"fuzz": "tests/fuzz/fuzz.py", "weather": "tests/weather/report.py"}[command], *rest])
+            return run([PROGRAMS[command], *rest])
         case "write":
             setup()
             writers = (

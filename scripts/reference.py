@@ -65,7 +65,8 @@ def _section_rows(prefix: str, kind: type[msgspec.Struct]) -> Iterator[str]:
         if below is not None:
             sections.append((_joined(prefix, key) + ("" if below is field.type else _joined(".", "<name>")), below))
         elif get_origin(field.type) is dict:
-            values.append((f"{_joined(prefix, key)}.<name>", "text", "", documented.get(field.name, "")))
+            said = "anything" if get_args(field.type)[1] is Any else "text"
+            values.append((f"{_joined(prefix, key)}.<name>", said, "", documented.get(field.name, "")))
         else:
             values.append(
                 (_joined(prefix, key), type_said(field.type), _default(field.default), documented.get(field.name, ""))

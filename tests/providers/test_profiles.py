@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
+from msgspec.structs import fields
 
 from turnwright.providers.codec import Quirks
 from turnwright.providers.endpoint import Endpoint
-from turnwright.providers.profiles import PROFILES, Profile, endpoint_of, profile_of
+from turnwright.providers.profiles import PROFILES, Capabilities, Profile, endpoint_of, profile_of
 from turnwright.schema.errors import ConfigError
-from turnwright.schema.settings import Provider
+from turnwright.schema.settings import HostCapabilities, HostQuirks, Provider
 
 HOSTS = (
     *("openai", "anthropic", "gemini", "openrouter", "deepseek", "groq", "xai", "mistral", "together", "fireworks"),
@@ -99,3 +101,27 @@ def test_what_is_wrong_is_named(provider: str, settings: Provider, words: str) -
 def test_an_impossible_address_names_its_provider() -> None:
     with pytest.raises(ConfigError, match=r"providers\.mine"):
         endpoint_of(Profile(name="mine", base_url="h:8080", quirks=Quirks()))
+
+
+def test_a_profile_is_extended_field_by_field() -> None:
+    told = HostQuirks(include_usage=False, max_tokens_key="max_new", extra_body={"usage": {"more": 1}, "top_k": 2})
+    settings = Provider(auth="api-key", query={"api-version": "1"}, quirks=told)
+    profile, base = profile_of("openrouter", settings), PROFILES["openrouter"]
+    assert (profile.auth, profile.query) == ("api-key", (("api-version", "1"),))
+    assert profile.quirks == msgspec.structs.replace(
+        base.quirks,
+        include_usage=False,
+        max_tokens_key="max_new",
+        extra_body={"usage": {"include": True, "more": 1}, "top_k": 2},
+    )
+
+
+def test_capabilities_are_extended_too() -> None:
+    profile = profile_of("deepseek", Provider(capabilities=HostCapabilities(images=True, tools=False)))
+    assert profile.capabilities == Capabilities(tools=False, images=True, reasoning=True)
+
+
+def test_every_quirk_can_be_told() -> None:
+    """And nothing else; the words are the same."""
+    assert {field.name for field in fields(HostQuirks)} == {field.name for field in fields(Quirks)}
+    assert {field.name for field in fields(HostCapabilities)} == {field.name for field in fields(Capabilities)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,27 @@ BEFORE_ANY_REQUEST: list[tuple[str, dict[str, Any], list[str], int, list[str]]] 
         ["--model", "own/m"],
         52,
         ["bad.yaml:1", "providers.own.stream", "auto, always, never"],
+    ),
+    (
+        "unknown-quirk",
+        {"providers": {"own": {"base_url": ADDRESS, "quirks": {"max_token_key": "x"}}}},
+        ["--model", "own/m"],
+        52,
+        ["bad.yaml:1", "providers.own.quirks.max_token_key", "Did you mean providers.own.quirks.max_tokens_key?"],
+    ),
+    (
+        "quirk-of-a-wrong-type",
+        {"providers": {"own": {"base_url": ADDRESS, "quirks": {"call_ids": "short"}}}},
+        ["--model", "own/m"],
+        52,
+        ["bad.yaml:1", "providers.own.quirks.call_ids", "any"],
+    ),
+    (
+        "unknown-auth",
+        {"providers": {"own": {"base_url": ADDRESS, "auth": "basic"}}},
+        ["--model", "own/m"],
+        52,
+        ["bad.yaml:1", "providers.own.auth", "bearer"],
     ),
     (
         "impossible-header",
@@ -206,6 +228,31 @@ async def test_what_the_host_refuses(
     told = f"{result['detail']} {result['remedy']}"
     assert [each for each in says if each not in told] == [], told
     assert KEY not in ran.out + ran.err
+
+
+async def test_what_a_profile_in_yaml_says_is_sent(tmp_path: Path, forks: Nursery) -> None:
+    place = Place(tmp_path / "place")
+    async with serve([row("own", whole(200, "application/json", b"{}"))]) as server:
+        own = {
+            "base_url": server.url("own"),
+            "auth": "api-key",
+            "api_key_env": "OWN_KEY",
+            "stream": "never",
+            "query": {"api-version": "1"},
+            "quirks": {"max_tokens_key": "max_new", "extra_body": {"a": {"b": [1]}, "temperature": 0}},
+        }
+        config = place.config({"model": "own/m", "providers": {"own": own}, "loop": {"retry": {"attempts": 1}}})
+        words = ["run", "go", "--config", str(config), "--cwd", str(place.work), "--no-input"]
+        await forks.run(place, *words, env={"OWN_KEY": KEY})
+        (seen,) = server.seen("own")
+    body = json.loads(seen.body)
+    assert {key: body[key] for key in ("a", "temperature", "stream")} == {
+        "a": {"b": [1]},
+        "temperature": 0,
+        "stream": False,
+    }
+    assert (seen.headers["api-key"], "authorization" in seen.headers) == (KEY, False)
+    assert seen.path.endswith("/chat/completions?api-version=1")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import msgspec
 from turnwright.providers.catalogue import Known, Shelf, found, nearest, overridden
 from turnwright.providers.catalogue_digest import Catalogue
 from turnwright.providers.codec import Quirks
-from turnwright.providers.profiles import PROFILES, Profile, coverage_of
+from turnwright.providers.profiles import PROFILES, Capabilities, Profile, capabilities_of, coverage_of
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.settings import ModelEntry, Provider, Settings
 
@@ -35,7 +35,10 @@ class Library:
         if entry := self.entry(provider, model):
             known = overridden(known, entry)
         host = PROFILES.get(shelf_name(self._settings, provider))
-        cannot = [name for name in ABILITIES if host and getattr(host.capabilities, name) is False]
+        able = capabilities_of(
+            host.capabilities if host else Capabilities(tools=None), _configured(self._settings, provider)
+        )
+        cannot = [name for name in ABILITIES if getattr(able, name) is False]
         return msgspec.structs.replace(known, **{name: False for name in cannot if getattr(known, name) is None})
 
     def shelf(self, provider: str) -> Shelf | None:

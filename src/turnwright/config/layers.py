@@ -70,6 +70,8 @@ def children(kind: Any) -> dict[str, Any]:
 
 def free_names(kind: Any) -> Any:
     """The type behind keys that a user names himself, or None where all keys are fixed."""
+    if kind is Any:
+        return Any  # below a key that may hold anything, anything may be nested
     if (value := open_section(kind)) is not None:
         return value
     if is_section(kind) and (rest := getattr(kind, "rest", None)):
@@ -178,8 +180,9 @@ def _unknown(path: KeyPath, known: Sequence[str], place: Place) -> ConfigError:
 
 
 def _one_of(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return f"it is one of {', '.join(map(str, get_args(kind)))}"
+    literal = next((each for each in (kind, *get_args(kind)) if get_origin(each) is Literal), None)
+    if literal is not None and get_origin(kind) is not tuple:
+        return f"it is one of {', '.join(map(str, get_args(literal)))}"
     if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Literal:
         return f"it is a list of any of these: {', '.join(map(str, get_args(get_args(kind)[0])))}"
     return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -10,12 +9,10 @@ import msgspec
 from turnwright.providers.codec import Codec, Quirks
 from turnwright.schema.errors import ConfigError, CredentialsError, InputError
 from turnwright.schema.masking import masked
+from turnwright.schema.settings import AuthStyle as AuthStyle
 from turnwright.wire.gate import accept
 from turnwright.wire.http import Request, check_header
 from turnwright.wire.url import hide_user, parse_url
-
-AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "query", "none"]
-"""How a key is shown to a host; `query` is `?key=…`."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

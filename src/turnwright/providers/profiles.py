@@ -9,9 +9,10 @@ import msgspec
 
 from turnwright.providers.codec import Dialect, Quirks
 from turnwright.providers.dialects import DIALECTS
-from turnwright.providers.endpoint import AuthStyle, Endpoint, check_endpoint
+from turnwright.providers.endpoint import Endpoint, check_endpoint
+from turnwright.providers.shapes import merged
 from turnwright.schema.errors import ConfigError
-from turnwright.schema.settings import Provider, TextDialect, ToolDialect
+from turnwright.schema.settings import AuthStyle, HostQuirks, Provider, TextDialect, ToolDialect
 
 Coverage: TypeAlias = Literal["whole", "part", "none"]
 """How much of a host's models the catalogue holds. `whole`: a name that is not there is a mistake. `part`: users run
@@ -21,7 +22,6 @@ models of their own there. `none`: nobody can know."""
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a host can do at all; its models may do less. None is unknown."""
 
-    streaming: bool | None = True
     tools: bool | None = True
     images: bool | None = None
     reasoning: bool | None = None
@@ -200,6 +200,7 @@ def profile_of(provider: str, settings: Provider | None = None) -> Profile:
         key_optional=base.key_optional and not settings.api_key_env,
         catalogue=coverage_of(provider, settings),
         headers=(*base.headers, *settings.headers.items()),
+        query=tuple({**dict(base.query), **settings.query}.items()),
     )
     if not profile.base_url:
         hint = _ADDRESS_HINTS.get(base.name, "https://host/v1")
@@ -208,7 +209,24 @@ def profile_of(provider: str, settings: Provider | None = None) -> Profile:
         # Another dialect on the same host: quirks and the way to take the key were those of the first.
         home = _HOMES[profile.dialect]
         profile = msgspec.structs.replace(profile, quirks=home.quirks, auth=home.auth)
-    return profile
+    return msgspec.structs.replace(
+        profile,
+        auth=settings.auth or profile.auth,
+        quirks=_quirks(profile.quirks, settings.quirks),
+        capabilities=capabilities_of(profile.capabilities, settings),
+    )
+
+
+def _quirks(base: Quirks, told: HostQuirks) -> Quirks:
+    """The user's word over the profile's, field by field."""
+    said = {name: value for name in told.__struct_fields__ if (value := getattr(told, name)) is not None}
+    return msgspec.structs.replace(base, **said | {"extra_body": merged(base.extra_body, told.extra_body)})
+
+
+def capabilities_of(base: Capabilities, settings: Provider) -> Capabilities:
+    told = settings.capabilities
+    said = {name: value for name in told.__struct_fields__ if (value := getattr(told, name)) is not None}
+    return msgspec.structs.replace(base, **said)
 
 
 def key_variables(provider: str, settings: Provider) -> tuple[str, ...]:

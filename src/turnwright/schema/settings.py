@@ -5,7 +5,7 @@ A docstring under a field is its line in the reference (`docs/reference/config.m
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -16,6 +16,8 @@ Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 Usd: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 Tokens: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details"]
+AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "query", "none"]
+"""How a key is shown to a host; `query` is `?key=…`."""
 REASONING_FIELDS: tuple[ReasoningField, ...] = get_args(ReasoningField)
 TextDialect: TypeAlias = Literal["xml-json", "bash-block", "search-replace", "unified-diff", "apply-patch", "pythonic"]
 """How a model without tools of its own writes its calls as text."""
@@ -31,6 +33,48 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A group of settings."""
 
 
+class HostQuirks(Section, frozen=True, kw_only=True):
+    """`providers.<name>.quirks`: what the host does differently. What is left out is as its profile says."""
+
+    system_role: Literal["system", "developer"] | None = None
+    """Who says the system prompt."""
+    runtime_role: Literal["system", "user", "developer"] | None = None
+    """Who says what the runtime says in the middle of a conversation. `user`: marked as the runtime's own."""
+    include_usage: bool | None = None
+    """Ask for usage in streams (`stream_options.include_usage`); some hosts refuse the field."""
+    max_tokens_key: str | None = None
+    """The name of the field that limits the reply: `max_tokens`, `max_completion_tokens`."""
+    reasoning_field: ReasoningField | None = None
+    """Under which key reasoning goes back to the host."""
+    reasoning_replay: Literal["never", "with_calls", "always"] | None = None
+    """Which of the model's messages carry their reasoning when they are sent again."""
+    parallel_tool_calls: bool | None = None
+    """Send `parallel_tool_calls`. Left out: the field is not sent."""
+    call_ids: Literal["any", "alnum9"] | None = None
+    """`alnum9`: ids of calls are nine letters or digits (Mistral)."""
+    tool_images: bool | None = None
+    """Images may stand in a tool's result; otherwise they follow in a message."""
+    temperature: bool | None = None
+    """False: the host refuses the field."""
+    default_max_output_tokens: Tokens | None = None
+    """For hosts that demand a limit."""
+    extra_body: dict[str, Any] = {}
+    """Constant fields of every request, on top of those of the profile: `{temperature: 0}`, a grammar, a service
+    tier."""
+
+
+class HostCapabilities(Section, frozen=True, kw_only=True):
+    """`providers.<name>.capabilities`: what the host can do at all. What is left out is as its profile says; a model's
+    own entry in the catalogue wins."""
+
+    tools: bool | None = None
+    """It takes tools in its own way."""
+    images: bool | None = None
+    """It takes images."""
+    reasoning: bool | None = None
+    """Its models may think before they answer."""
+
+
 class Provider(Section, frozen=True, kw_only=True):
     """`providers.<name>`: a host that answers in one dialect."""
 
@@ -44,6 +88,12 @@ class Provider(Section, frozen=True, kw_only=True):
     """Further request headers."""
     profile: str = ""
     """The host profile whose quirks apply. Empty: the one of the provider's name."""
+    auth: AuthStyle | None = None
+    """How the key is shown. Left out: as the profile says, else `bearer`."""
+    query: dict[str, str] = {}
+    """Added to the address of every request (`api-version`)."""
+    quirks: HostQuirks = HostQuirks()
+    capabilities: HostCapabilities = HostCapabilities()
     allow_unknown_models: bool | None = None
     """Whether models may be used that the catalogue does not know. Null: only at hosts whose models nobody can list
     (your own servers and addresses, Azure, Together, Fireworks)."""
