@@ -11,9 +11,10 @@ from turnwright import Agent
 from turnwright.app.clock import SystemClock
 from turnwright.app.instructions import HEADING, Instructions, instructions_for
 from turnwright.journal.sqlite import SqliteJournal
-from turnwright.providers.script import Step
+from turnwright.providers.script import Call, Script, Step
 from turnwright.providers.scripted import ScriptedModel
 from turnwright.schema.facts import Note, StepStarted
+from turnwright.schema.messages import ToolResults
 
 KIB_32 = 32 * 1024
 
@@ -133,3 +134,50 @@ async def test_they_reach_the_model_and_what_does_not_is_on_record(
     assert notes == ["not used: AGENTS.md: not a text"]
     (step,) = (fact for fact in facts if isinstance(fact, StepStarted))
     assert list(step.segments) == ["role", "environment", "instructions", "tools", "history"]
+
+
+def reading(path: str) -> Step:
+    return Step(calls=[Call(name="read", arguments={"path": path})], text=f"I read {path}.")
+
+
+def outputs(model: ScriptedModel) -> list[str]:
+    return [
+        result.output for one in model.prompts[-1].messages if isinstance(one, ToolResults) for result in one.results
+    ]
+
+
+async def test_a_folder_below_speaks_with_the_first_result_that_touches_it(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appended to a result, so that what was sent before stays as it was; once, and not for a call that failed."""
+    monkeypatch.setenv("TURNWRIGHT_HOME", str(place.user))
+    place.put(place.package / "deeper", "Deeper: no recursion.")
+    (place.package / "deeper" / "nested").mkdir()
+    for name in ("deeper/a.txt", "deeper/b.txt", "deeper/nested/c.txt", "d.txt"):
+        (place.package / name).write_text(f"{name}\n")
+    paths = ("d.txt", "deeper/missing.txt", "deeper/nested/c.txt", "deeper/a.txt", "deeper/b.txt")
+    model = ScriptedModel([*map(reading, paths), Step(text="Done.")])
+    await Agent(model, workspace=place.package, data_dir=tmp_path / "data").run("Go.")
+    shown = '\n\n<instructions file="deeper/AGENTS.md">\nDeeper: no recursion.\n</instructions>'
+    plain, missing, first, *later = outputs(model)
+    assert first == f"1\tdeeper/nested/c.txt{shown}"
+    assert [plain, *later] == ["1\td.txt", "1\tdeeper/a.txt", "1\tdeeper/b.txt"]
+    assert "does not exist" in missing and "<instructions" not in missing
+
+
+async def test_what_a_compaction_left_out_is_shown_again(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNWRIGHT_HOME", str(place.user))
+    place.put(place.package / "deeper", "Deeper: no recursion.")
+    steps = []
+    for number in range(12):
+        (place.package / "deeper" / f"{number}.txt").write_text("word\n" * 800)
+        steps.append(reading(f"deeper/{number}.txt"))
+    model = ScriptedModel(Script(steps=[*steps, Step(text="Done.")], digest="Read.", window=12_000))
+    await Agent(model, workspace=place.package, data_dir=tmp_path / "data").run("Go.")
+    seen: dict[str, int] = {}
+    for prompt in model.prompts:
+        seen[prompt.lineage] = sum("no recursion" in str(message) for message in prompt.messages)
+    assert len(seen) >= 2
+    assert set(seen.values()) == {1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 import msgspec
 
@@ -25,13 +26,14 @@ MODES = {
 
 
 def system_sections(
-    workspace: str, mode: str, sandbox: str, instructions: str = "", appended: str = ""
+    workspace: str, mode: str, sandbox: str, instructions: str = "", appended: str = "", skills: str = ""
 ) -> tuple[Section, ...]:
     """In an order that never changes: whoever caches a prompt caches it from its start. Empty ones are left out."""
     sections = (
         Section("role", ROLE),
         Section("environment", f"The workspace is {workspace}. Paths are relative to it. {_confinement(sandbox)}"),
         Section("mode", MODES.get(mode, "")),
+        Section("skills", skills),
         Section("instructions", instructions),
         Section("appended", appended),
     )
@@ -46,7 +48,7 @@ def _confinement(sandbox: str) -> str:
 
 class PromptContext:
     """`kernel.ports.Context`: sections are made once per mode and stay the same objects, so their bytes and hashes are
-    computed once."""
+    computed once. `condensed` is called when the history that is shown is no longer the one that was."""
 
     def __init__(
         self,
@@ -55,6 +57,8 @@ class PromptContext:
         sandbox: str,
         instructions: str = "",
         appended: str = "",
+        skills: str = "",
+        condensed: Callable[[], object] = lambda: None,
         max_output_tokens: int | None = None,
         temperature: float | None = None,
         json_object: bool = False,
@@ -63,6 +67,9 @@ class PromptContext:
         self._sandbox = sandbox
         self._instructions = instructions
         self._appended = appended
+        self._skills = skills
+        self._condensed = condensed
+        self._lineage = ""
         self._max_output_tokens = max_output_tokens
         self._temperature = temperature
         self._json_object = json_object
@@ -74,8 +81,11 @@ class PromptContext:
     async def prompt(self, history: Conversation, tools: tuple[ToolSpec, ...], mode: str) -> Prompt:
         if mode not in self._sections:
             self._sections[mode] = system_sections(
-                self._workspace, mode, self._sandbox, self._instructions, self._appended
+                self._workspace, mode, self._sandbox, self._instructions, self._appended, self._skills
             )
+        if history.lineage != self._lineage:
+            self._lineage = history.lineage
+            self._condensed()
         return Prompt(
             lineage=history.lineage,
             system=self._sections[mode],

@@ -13,10 +13,12 @@ from turnwright.app.clock import SystemClock
 from turnwright.app.context import PromptContext
 from turnwright.app.guards import guards_of
 from turnwright.app.ids import SystemIds, jitter
-from turnwright.app.instructions import Instructions, instructions_for
+from turnwright.app.instructed_tools import InstructedTools
+from turnwright.app.instructions import Instructions, NestedInstructions, instructions_for
 from turnwright.app.journals import opened_journal
 from turnwright.app.masked_tools import MaskedTools
 from turnwright.app.models import Opened, opened_model
+from turnwright.app.skills import Skills, skill_tool, skills_for
 from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
 from turnwright.config.tool_environment import tool_environment
@@ -81,18 +83,25 @@ class Engine:
                 forbidden=self._journal_files,
             )
             stack.push_async_callback(machine.close)
-            toolbox = Toolbox(_chosen(tools, settings.tools.include), machine=machine)
+            skills = self._skills(workspace) if tools is None else Skills()
+            toolbox = Toolbox(_chosen(tools, settings.tools.include, skills), machine=machine)
             stack.push_async_callback(toolbox.close)
             instructions = self._instructions(workspace)
+            nested = NestedInstructions(
+                workspace, max_bytes=settings.prompts.instructions_max_bytes, forbidden=self._journal_files
+            )
+            offers_skills = any(spec.name == "skill" for spec in toolbox.offered(mode))
             yield Session(
                 journal=self.journal,
                 model=opened.model,
-                tools=MaskedTools(toolbox, opened.masker),
+                tools=MaskedTools(InstructedTools(toolbox, nested), opened.masker),
                 context=PromptContext(
                     workspace=machine.workspace,
                     sandbox=machine.sandbox,
                     instructions=opened.masker(instructions.text),
                     appended=settings.prompts.append,
+                    skills=opened.masker(skills.section) if offers_skills else "",
+                    condensed=nested.forget,
                     json_object=json_object,
                 ),
                 guards=guards or guards_of(settings),
@@ -107,7 +116,11 @@ class Engine:
                 dispatch=settings.loop.dispatch,
                 compaction=settings.loop.compaction,
                 mode=mode,
-                notices=tuple(Note(code="instructions", text=f"not used: {why}") for why in instructions.skipped),
+                notices=tuple(
+                    Note(code=code, text=f"not used: {why}")
+                    for code, skipped in (("instructions", instructions.skipped), ("skills", skills.skipped))
+                    for why in skipped
+                ),
             )
 
     def _instructions(self, workspace: Path) -> Instructions:
@@ -117,6 +130,9 @@ class Engine:
             max_bytes=self.loaded.settings.prompts.instructions_max_bytes,
             forbidden=self._journal_files,
         )
+
+    def _skills(self, workspace: Path) -> Skills:
+        return skills_for(workspace, self.loaded.folders.config, forbidden=self._journal_files)
 
     def _journal_files(self) -> frozenset[tuple[int, int]]:
         """What no tool may open, by whatever name (J1a). `stat` opens nothing."""
@@ -150,9 +166,11 @@ def make_private(folder: Path) -> None:
 
 
 def _chosen(
-    tools: Sequence[Callable[..., Any]] | None, include: tuple[str, ...] | None
+    tools: Sequence[Callable[..., Any]] | None, include: tuple[str, ...] | None, skills: Skills
 ) -> Sequence[Callable[..., Any]]:
     offered = standard_tools() if tools is None else tuple(tools)
+    if skills.found:
+        offered = (*offered, skill_tool(skills.found))
     if include is None:
         return offered
     known = {tool.__name__: tool for tool in offered}

@@ -113,6 +113,43 @@ _READ_MAX = 1024 * 1024
 """No more of a file is looked at, however large it is."""
 
 
+class NestedInstructions:
+    """Instruction files of the folders below the workspace: each is shown with the first result of a call that touches
+    its folder (C1). It stands in the result, so what was sent before stays as it was."""
+
+    def __init__(self, workspace: Path, *, max_bytes: int, forbidden: Forbidden = frozenset) -> None:
+        self._workspace = workspace.resolve()
+        self._max_bytes = self._left = max_bytes
+        self._forbidden = forbidden
+        self._seen: set[str] = set()
+
+    def touching(self, path: str) -> str:
+        """What is to be shown with what was found at this path; empty where all of it was."""
+        texts: list[str] = []
+        for folder in self._folders(path):
+            self._seen.add(folder)
+            place = _Place(root=self._workspace, folder=folder, shown=f"{folder}/")
+            for found in _read(place, self._forbidden, lambda _: None):
+                if len(found.text.encode()) <= self._left:
+                    self._left -= len(found.text.encode())
+                    texts.append(_marked(found))
+        return "\n\n".join(texts)
+
+    def forget(self) -> None:
+        """The model is no longer shown what it was: the next touch shows it again."""
+        self._seen.clear()
+        self._left = self._max_bytes
+
+    def _folders(self, path: str) -> list[str]:
+        """From the workspace down to the path itself, which may be a folder, those that were never touched."""
+        whole = os.path.normpath(self._workspace / path)
+        if self._max_bytes == 0 or not whole.startswith(f"{self._workspace}{os.sep}"):
+            return []
+        parts = Path(whole).relative_to(self._workspace).parts
+        folders = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+        return [folder for folder in folders if folder not in self._seen]
+
+
 def _fitted(found: Sequence[_Found], max_bytes: int, skip: Callable[[str], object]) -> list[_Found]:
     """The nearest first, since it holds where two differ; what does not fit is cut at the end of a line."""
     left, kept = max_bytes, list[_Found]()

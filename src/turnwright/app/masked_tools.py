@@ -7,28 +7,27 @@ from typing import Any, Literal
 
 import msgspec
 
-from turnwright.kernel.ports import ToolContext
+from turnwright.kernel.ports import ToolContext, Tools
 from turnwright.schema.masking import Masker
 from turnwright.schema.prompt import ToolSpec
 from turnwright.schema.tools import Asks, Ready, ToolOutcome, Unfit
-from turnwright.tools.registry import Toolbox
 
 
 class MaskedTools:
-    """`kernel.ports.Tools` over a toolbox."""
+    """`kernel.ports.Tools` over others."""
 
-    def __init__(self, toolbox: Toolbox, masker: Masker) -> None:
-        self._toolbox = toolbox
+    def __init__(self, tools: Tools, masker: Masker) -> None:
+        self._tools = tools
         self._masker = masker
 
     def offered(self, mode: str) -> tuple[ToolSpec, ...]:
-        return self._toolbox.offered(mode)
+        return self._tools.offered(mode)
 
     def check(self, name: str, arguments: str) -> Ready | Unfit | Asks:
-        return self._toolbox.check(name, arguments)
+        return self._tools.check(name, arguments)
 
     async def run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
-        outcome = await self._toolbox.run(name, arguments, _MaskedContext(context, self._masker))
+        outcome = await self._tools.run(name, arguments, _MaskedContext(context, self._masker))
         shown = self._masker(outcome.output)
         return outcome if shown == outcome.output else msgspec.structs.replace(outcome, output=shown)
 
