@@ -139,7 +139,7 @@ MISTAKES = [
         ":3: loop.limits.max_stepz is not a setting. Did you mean loop.limits.max_steps?",
     ),
     ("modle: x\n", ":1: modle is not a setting. Did you mean model?"),
-    ("zzz: {}\n", ":1: zzz is not a setting. Known here: capture, catalogue, guards, logging, loop, "),
+    ("zzz: {}\n", ":1: zzz is not a setting. Known here: capture, catalogue, completion, guards, "),
     ("a: 1\na: 2\n", ":2: a stands on line 1 already. Write plain keys and values."),
     ("model: x\nmodel: x\n", ":2: model stands on line 1 already."),
     (

@@ -39,6 +39,9 @@ class Watchful:
             return [Warn(guard="watchful", why="grep was used", said=said)]
         return [Continue()]
 
+    def watch(self) -> None:
+        return None
+
     def recall(self, fact: Fact | Unknown) -> None:
         del fact
 

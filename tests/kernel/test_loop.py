@@ -441,6 +441,9 @@ class Says:
             return [self.judgement]
         return [Continue()]
 
+    def watch(self) -> None:
+        return None
+
     def recall(self, fact: Fact | Unknown) -> None:
         del fact
 
@@ -502,6 +505,9 @@ async def test_a_guard_that_raises_never_fails_open(at: type[Fact], asked: int) 
             if broken:
                 raise ZeroDivisionError("in a guard")
             return ()
+
+        def watch(self) -> None:
+            return None
 
         def recall(self, fact: Fact | Unknown) -> None:
             del fact

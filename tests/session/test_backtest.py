@@ -20,6 +20,9 @@ class Counting:
         self.warn_at, self.force_at, self.forbidden, self.results = warn_at, force_at, forbidden, 0
         self.seen: list[Fact] = []
 
+    def watch(self) -> None:
+        return None
+
     def recall(self, fact: Fact | Unknown) -> None:
         del fact
 

@@ -26,13 +26,20 @@ MODES = {
 
 
 def system_sections(
-    workspace: str, mode: str, sandbox: str, instructions: str = "", appended: str = "", skills: str = ""
+    workspace: str,
+    mode: str,
+    sandbox: str,
+    instructions: str = "",
+    appended: str = "",
+    completion: str = "",
+    skills: str = "",
 ) -> tuple[Section, ...]:
     """In an order that never changes: whoever caches a prompt caches it from its start. Empty ones are left out."""
     sections = (
         Section("role", ROLE),
         Section("environment", f"The workspace is {workspace}. Paths are relative to it. {_confinement(sandbox)}"),
         Section("mode", MODES.get(mode, "")),
+        Section("completion", completion),
         Section("skills", skills),
         Section("instructions", instructions),
         Section("appended", appended),
@@ -55,6 +62,7 @@ class PromptContext:
         *,
         workspace: str,
         sandbox: str,
+        completion: str = "",
         instructions: str = "",
         appended: str = "",
         skills: str = "",
@@ -65,6 +73,7 @@ class PromptContext:
     ) -> None:
         self._workspace = workspace
         self._sandbox = sandbox
+        self._completion = completion
         self._instructions = instructions
         self._appended = appended
         self._skills = skills
@@ -81,7 +90,13 @@ class PromptContext:
     async def prompt(self, history: Conversation, tools: tuple[ToolSpec, ...], mode: str) -> Prompt:
         if mode not in self._sections:
             self._sections[mode] = system_sections(
-                self._workspace, mode, self._sandbox, self._instructions, self._appended, self._skills
+                self._workspace,
+                mode,
+                self._sandbox,
+                self._instructions,
+                self._appended,
+                self._completion,
+                self._skills,
             )
         if history.lineage != self._lineage:
             self._lineage = history.lineage

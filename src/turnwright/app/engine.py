@@ -11,7 +11,7 @@ from typing import Any
 
 from turnwright.app.clock import SystemClock
 from turnwright.app.context import PromptContext
-from turnwright.app.guards import guards_of
+from turnwright.app.guards import completing, guards_of, look_into, told_of
 from turnwright.app.ids import SystemIds, jitter
 from turnwright.app.instructed_tools import InstructedTools
 from turnwright.app.instructions import Instructions, NestedInstructions, instructions_for
@@ -84,7 +84,8 @@ class Engine:
             )
             stack.push_async_callback(machine.close)
             skills = self._skills(workspace) if tools is None else Skills()
-            toolbox = Toolbox(_chosen(tools, settings.tools.include, skills), machine=machine)
+            chosen = [*_chosen(tools, settings.tools.include, skills), *completing(settings.completion)]
+            toolbox = Toolbox(chosen, machine=machine)
             stack.push_async_callback(toolbox.close)
             instructions = self._instructions(workspace)
             nested = NestedInstructions(
@@ -98,6 +99,7 @@ class Engine:
                 context=PromptContext(
                     workspace=machine.workspace,
                     sandbox=machine.sandbox,
+                    completion=told_of(settings.completion),
                     instructions=opened.masker(instructions.text),
                     appended=settings.prompts.append,
                     skills=opened.masker(skills.section) if offers_skills else "",
@@ -105,6 +107,7 @@ class Engine:
                     json_object=json_object,
                 ),
                 guards=guards or guards_of(settings),
+                look_into=look_into(machine),
                 clock=self.clock,
                 ids=SystemIds(self.clock.wall_ms),
                 masker=opened.masker,

@@ -6,22 +6,26 @@ what it names is a `Kind`. Names are listed cheaply; a guard is loaded when it i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from turnwright.kernel.guards import wording
+from turnwright.kernel.guards.completion import TOOL
 from turnwright.kernel.guards.guard_set import Chosen, GuardSet
 from turnwright.kernel.guards.kind import Kind
 from turnwright.kernel.guards.registry import GUARDS, chosen
-from turnwright.kernel.ports import Guards
+from turnwright.kernel.ports import Guards, LookInto
+from turnwright.machine.port import Machine
 from turnwright.schema import settings as tree
-from turnwright.schema.errors import ConfigError
-from turnwright.schema.guards import GuardSettings, PluginGuard
+from turnwright.schema.errors import ConfigError, MachineError
+from turnwright.schema.guards import Completion, GuardSettings, PluginGuard
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+LOOKED_INTO_BYTES_MAX = 256 * 1024
 GROUP = "turnwright.guards"
 
 
@@ -29,6 +33,35 @@ def guards_of(settings: tree.Settings) -> Callable[[], Guards]:
     """What makes the guards of one conversation. Whatever is wrong with their settings is found out now."""
     guards = chosen_by(settings)
     return lambda: GuardSet(guards)
+
+
+def look_into(machine: Machine) -> LookInto:
+    """What guards may know of the workspace's files."""
+
+    async def text_of(path: str) -> str | None:
+        try:
+            content = await machine.read(path, bytes_max=LOOKED_INTO_BYTES_MAX)
+        except FileNotFoundError:
+            return None
+        if content.stat.size > len(content.data):
+            raise MachineError(f"{path} is too large to be looked into.")
+        return content.data.decode("utf-8", "replace")
+
+    return text_of
+
+
+def completing(completion: Completion) -> Sequence[Callable[..., Any]]:
+    """The tool by which a model says that it is done, where one is asked for."""
+    if not (completion.enabled and completion.tool):
+        return ()
+    from turnwright.tools.complete import mark_task_complete
+
+    return (mark_task_complete,)
+
+
+def told_of(completion: Completion) -> str:
+    """What the model is told of how its task ends, where a reply without a call is not enough."""
+    return wording.how_it_ends(TOOL if completion.tool else "", completion.sentinel) if completion.enabled else ""
 
 
 def unguarded() -> Guards:
@@ -39,7 +72,7 @@ def unguarded() -> Guards:
 def chosen_by(settings: tree.Settings) -> Chosen:
     """Everything that is switched on: ours first, then the packages' in the order of the configuration."""
     plugins = [(name, plugin) for name, plugin in settings.guards.plugins.items() if plugin.enabled]
-    return [*chosen(settings.guards), *(_loaded(name, plugin) for name, plugin in plugins)]
+    return [*chosen(settings.guards, settings.completion), *(_loaded(name, plugin) for name, plugin in plugins)]
 
 
 def installed() -> dict[str, EntryPoint]:

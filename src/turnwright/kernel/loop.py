@@ -13,12 +13,24 @@ from turnwright.kernel.decide import Act, AskAgain, End, decide
 from turnwright.kernel.dispatch import Dispatcher
 from turnwright.kernel.history import History, interrupted_text
 from turnwright.kernel.limits import Exhausted, Fine, Stage, Tally, Warned, WrapUp, stage_of
-from turnwright.kernel.ports import Block, ForceAnswer, Halt, Judgement, NoRoute, Nudge, Ports, Record, Truncate, Warn
+from turnwright.kernel.ports import (
+    LOOKED,
+    Block,
+    ForceAnswer,
+    Halt,
+    Judgement,
+    NoRoute,
+    Nudge,
+    Ports,
+    Record,
+    Truncate,
+    Warn,
+)
 from turnwright.kernel.prefix import bought_again
 from turnwright.kernel.retry import strategy_for
 from turnwright.kernel.sample import Sampled, Sampler, Step
 from turnwright.kernel.scribe import Scribe
-from turnwright.schema.errors import JournalError
+from turnwright.schema.errors import JournalError, MachineError
 from turnwright.schema.facts import (
     ContextCompacted,
     Note,
@@ -34,7 +46,7 @@ from turnwright.schema.live import Heartbeat, TurnSealed
 from turnwright.schema.messages import AssistantMessage, Image, RuntimeMessage, ToolCall
 from turnwright.schema.parts import Usage
 from turnwright.schema.prompt import Prompt, ToolSpec
-from turnwright.schema.verdicts import Effect, StopReason, Verdict
+from turnwright.schema.verdicts import Effect, StopReason, TaskClass, Verdict
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +66,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     inbox_ids: tuple[str, ...] = ()
     continued: bool = False
     begun: Tally | None = None
+    task_class: TaskClass = "other"
     purpose: str = "turn"
     """What its model calls are metered as."""
     route: str = ""
@@ -153,6 +166,7 @@ class _RunningTurn:
                 max_tokens=turn.limits.max_tokens,
                 max_cost_usd=turn.limits.max_cost_usd,
                 rules=self.rules(),
+                task_class=turn.task_class,
             )
         )
 
@@ -304,8 +318,34 @@ class _RunningTurn:
     def dispatcher_for(self, turn_id: TurnId, in_step: StepId) -> Dispatcher:
         return Dispatcher(self.ports, self.scribe, self.turn.dispatch, self.turn.conversation_id, turn_id, in_step)
 
+    async def look_for_guards(self, in_step: StepId) -> None:
+        """A guard judges by facts: what it must know of the workspace is made one, before the calls run."""
+        look_into = self.ports.look_into
+        for wanted in self.scribe.wants_to_know():
+            if look_into is None:
+                continue
+            found, text = "", None
+            try:
+                for path in wanted.paths:
+                    if (text := await look_into(path)) is not None:
+                        found = path
+                        break
+            except (OSError, MachineError):
+                continue  # it cannot be told, so nothing is forbidden for it
+            self.scribe.note(
+                Note(
+                    turn_id=self.turn.turn_id,
+                    step_id=in_step,
+                    call_id=wanted.call_id,
+                    code=LOOKED,
+                    text=f"looked for {' or '.join(wanted.paths)}: {found or 'there is none'}",
+                    data={"path": found, **(wanted.digest(text) if text is not None else {})},
+                )
+            )
+
     async def act(self, in_step: StepId, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
         self.now_waiting_for("tools: " + ", ".join(call.name for call in calls[:4]))
+        await self.look_for_guards(in_step)
         await dispatcher.run(calls, self.specs, self.scribe.not_to_run())
 
     async def make_room(self) -> ContextCompacted | str:
@@ -339,6 +379,7 @@ class _RunningTurn:
                 return None
             case Act():
                 where = reply.turn_id or "", reply.step_id or ""
+                await self.look_for_guards(where[1])
                 dispatcher = self.dispatcher_for(*where)
                 await dispatcher.run(left, self.specs, self.scribe.not_to_run())
                 return None

@@ -193,13 +193,49 @@ class Halt(_Tripped, frozen=True, kw_only=True):
     """What the user is told in place of an answer, in our own name; empty where the model's last words stand."""
 
 
-Judgement: TypeAlias = Continue | Warn | Block | Truncate | Nudge | ForceAnswer | Halt
+LOOKED = "looked"
+"""The code of the note that says what a guard wanted to know."""
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """Not a verdict yet: before this call runs, the guard must know what these files of the workspace hold. What was
+    found becomes a fact, so that the verdict is made from facts alone."""
+
+    call_id: CallId
+    paths: tuple[str, ...]
+    """The first that exists is read."""
+    digest: Callable[[str], dict[str, str | int | float | bool | None]]
+    """What of its text is worth keeping."""
+
+
+Judgement: TypeAlias = Look | Continue | Warn | Block | Truncate | Nudge | ForceAnswer | Halt
+
+
+class Repeated(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen in a reply that had better be ended."""
+
+    segment: str
+    why: str
+
+
+class Watch(Protocol):
+    """Looks at one reply while it comes, for what must be ended and cannot be waited for."""
+
+    def see(self, event: LiveEvent) -> Repeated | None: ...
+
+    def end(self) -> Repeated | None:
+        """The reply is whole."""
+        ...
 
 
 class Guards(Protocol):
     """Folds over facts with verdicts, as one. A guard that raises ends the turn: it never fails open."""
 
     def judge(self, fact: Fact) -> Sequence[Judgement]: ...
+
+    def watch(self) -> Watch | None:
+        """For one attempt. None where no guard wants to look on."""
+        ...
 
     def recall(self, fact: Fact | Unknown) -> None:
         """A fact from the journal, in order, before a turn is carried on: what was judged and is already written down
@@ -212,6 +248,10 @@ class Refused(msgspec.Struct, frozen=True):
 
     reason: Literal["token-budget", "cost-budget"]
     why: str
+
+
+LookInto: TypeAlias = Callable[[str], Awaitable[str | None]]
+"""A text file of the workspace, None when there is no such file; OSError or MachineError where it cannot be told."""
 
 
 class Reservation(Protocol):
@@ -271,5 +311,7 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Ledger
     ask: Ask
     emit: Emit
+    look_into: LookInto | None = None
+    """None where there is no workspace; guards then learn nothing of it."""
     jitter: Callable[[], float]
     """Between -1 and 1: spreads the retries of many conversations."""

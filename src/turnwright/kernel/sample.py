@@ -14,7 +14,7 @@ from turnwright.kernel.compacting import Compactor, NoDigest, Place, Why
 from turnwright.kernel.cost import cost_of
 from turnwright.kernel.decide import End
 from turnwright.kernel.dispatch import Dispatcher
-from turnwright.kernel.ports import Halt, Nudge, Ports, Refused, Reservation
+from turnwright.kernel.ports import Halt, Nudge, Ports, Refused, Repeated, Reservation
 from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable, kind_of
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.spending import Charge, charge_of, whole_of
@@ -43,6 +43,8 @@ USUAL_TEMPERATURE = 0.7
 TEMPERATURE_MAX = 1.0
 _SPEECH: frozenset[type] = frozenset({Text, ReasoningPart})
 """The first of these is what a user waits for."""
+REPETITION = "repetition"
+"""The code of the fault of an attempt that was ended because it repeated itself."""
 OVERFLOWED = "the conversation does not fit the model's window"
 
 
@@ -75,6 +77,8 @@ class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
     closed: Closed
     verdict: Verdict
     timing: Timing
+    repeated: bool = False
+    """It was ended because it repeated itself."""
 
     @property
     def kind(self) -> ErrorKind | None:
@@ -299,6 +303,8 @@ class Sampler:
                 number=number, route=route, reply=reply, closed=closed, verdict=verdict, timing=watch.timing()
             )
 
+        looker = None if step.aside else self._ports.guards.watch()
+        repeated: Repeated | None = None
         closed: Closed | None = None
         try:
             async with aclosing(self._ports.model.attempt(route, prompt)) as stream:
@@ -308,6 +314,10 @@ class Sampler:
                     for event in assembly.add(parts):
                         if not step.aside:
                             self._ports.emit(event)
+                        if looker is not None and repeated is None:
+                            repeated = looker.see(event)
+                    if repeated is not None:
+                        break
                     if first_words:
                         await asyncio.sleep(0)  # whoever watches sees them before the rest is read
                     if self._eager and not step.aside:
@@ -320,6 +330,11 @@ class Sampler:
             raise
         finally:
             self._bounds.model_answered()
+        if repeated is None and looker is not None:
+            repeated = looker.end()
+        if repeated is not None:
+            hung_up = over(Closed(how="transport", detail=repeated.why, excerpt=repeated.segment), cancelled=True)
+            return msgspec.structs.replace(hung_up, repeated=True)
         assert closed is not None, "a model's stream must end with Closed"
         return over(closed)
 
@@ -443,7 +458,7 @@ def _fault(attempt: _Attempt) -> AttemptFault:
         message=error.message if error else closed.detail or (OVERFLOWED if closed.overflow else attempt.verdict),
         kind=attempt.kind,
         status=closed.status,
-        code=error.code if error else "",
+        code=REPETITION if attempt.repeated else error.code if error else "",
         excerpt=closed.excerpt,
         stall=closed.stall,
         retry_after_s=closed.retry_after_s,

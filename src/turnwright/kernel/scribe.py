@@ -15,6 +15,7 @@ from turnwright.kernel.ports import (
     Guards,
     Halt,
     Judgement,
+    Look,
     Nudge,
     Record,
     Truncate,
@@ -80,6 +81,13 @@ class Scribe:
             self.note(tripped(one, fact))
         return [one for one, _ in heard]
 
+    def wants_to_know(self) -> list[Look]:
+        """What the guards must see before they can judge the calls of a reply."""
+        wanted = [one for one, _ in self._judged if isinstance(one, Look)]
+        if wanted:
+            self._judged = [(one, fact) for one, fact in self._judged if not isinstance(one, Look)]
+        return wanted
+
     def not_to_run(self) -> dict[CallId, Block | Truncate]:
         """The calls that a guard forbids, with its reason."""
         forbidden: dict[CallId, Block | Truncate] = {}
@@ -96,7 +104,7 @@ class Scribe:
 
 def tripped(one: Judgement, of: Fact) -> GuardTripped:
     """The fact that a verdict becomes; it belongs where the fact stands that it is about."""
-    assert not isinstance(one, Continue), "a guard that lets go on has nothing to tell"
+    assert not isinstance(one, Continue | Look), "a guard that lets go on has nothing to tell"
     fact = GuardTripped(
         turn_id=of.turn_id,
         step_id=of.step_id,

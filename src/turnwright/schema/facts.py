@@ -21,6 +21,7 @@ from turnwright.schema.verdicts import (
     Idempotency,
     StallReason,
     StopReason,
+    TaskClass,
     Verdict,
 )
 
@@ -97,6 +98,7 @@ class TurnStarted(Fact, frozen=True, kw_only=True, tag="turn.started"):
     """The caps that hold for the task: this turn, those that carry it on, and their subagents."""
     rules: RecordedRules = {}
     """The limits, retries and dispatch it runs by, as `limits.max_steps`: what a replay needs to decide alike."""
+    task_class: TaskClass = "other"
 
 
 class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):

@@ -56,6 +56,93 @@ class ToolBudgetGuard(GuardSettings, frozen=True, kw_only=True):
     """In one reply; what is beyond is not executed."""
 
 
+class ProgressGuard(GuardSettings, frozen=True, kw_only=True):
+    """`guards.progress`: whether calls still lead to anything new, be it a new file, a new query or a new result."""
+
+    analysis: Count = 50
+    """Calls before it looks, where the task is to find something out; then it looks at as many of the last ones."""
+    action: Count = 30
+    """The same where something is to be changed."""
+    other: Count = 8
+    """The same for everything else."""
+    share: Share = 0.25
+    """The share of them that must have led to something new, or an answer is asked for."""
+
+
+class EmptyGuard(GuardSettings, frozen=True, kw_only=True):
+    """`guards.empty`: replies with nothing in them, and turns that would end without a word."""
+
+    delays_s: tuple[float, ...] = (2.0, 4.0)
+    """Pauses before the model is asked again, in other words; one for each time."""
+    warmer: tuple[float, ...] = (0.2, 0.3)
+    """How far above its usual temperature it is then asked."""
+    warmer_if_thinking: tuple[float, ...] = (0.1, 0.2)
+    """The same for a model that thinks before it answers."""
+
+
+class ReasoningOnlyGuard(GuardSettings, frozen=True, kw_only=True):
+    """`guards.reasoning_only`: replies that are thoughts and nothing else."""
+
+    nudges: Count = 1
+    """How often in a row the model is asked for the answer itself."""
+
+
+class AnnouncedGuard(GuardSettings, frozen=True, kw_only=True):
+    """`guards.announced`: replies that end by saying what will be done, and do not do it."""
+
+    nudges: Count = 2
+    """How often in a row the model is asked to do it; then an answer is asked for."""
+
+
+class LengthGuard(GuardSettings, frozen=True, kw_only=True):
+    """`guards.length`: replies that were cut at the output limit."""
+
+    continues: Count = 1
+    """How often in a row the model may carry on; then the turn ends as `length`, with what there is."""
+
+
+class RepetitionGuard(GuardSettings, frozen=True, kw_only=True):
+    """`guards.repetition`: one reply that repeats itself, in its text, its reasoning or the arguments of a call."""
+
+    segment_chars: Annotated[int, msgspec.Meta(ge=24)] = 24
+    """From this length on a repeated segment counts."""
+    segment_times: Annotated[int, msgspec.Meta(ge=2)] = 6
+    """So many of them in a row end the attempt."""
+    block_chars: Annotated[int, msgspec.Meta(ge=24)] = 256
+    """From this length on it is a block. What repeats something shorter than a segment is measured in blocks too."""
+    block_times: Annotated[int, msgspec.Meta(ge=2)] = 3
+    """So many of them in a row end the attempt."""
+    nudges: Annotated[int, msgspec.Meta(ge=0)] = 1
+    """How often in a turn the model is asked again; then the turn is stopped."""
+    warmer: float = 0.2
+    """How far above its usual temperature it is then asked."""
+
+
+class InjectionGuard(GuardSettings, frozen=True, kw_only=True):
+    """`guards.injection`: text that poses as the conversation's own: marks of chat templates, orders to the model."""
+
+    told_max: Count = 3
+    """How often in a turn the model is told of it. Every find is on record."""
+
+
+class PreconditionsGuard(GuardSettings, frozen=True, kw_only=True):
+    """`guards.preconditions`: commands that cannot succeed, because a file that they need, or what they name in it, is
+    not there: a `make` without its Makefile or its target."""
+
+
+class Completion(GuardSettings, frozen=True, kw_only=True):
+    """`completion`: when a turn is done. With none of these, it is done with a reply that calls no tool."""
+
+    tool: bool = False
+    """The model is offered the tool mark_task_complete, and the turn is done when it has called it."""
+    sentinel: str = ""
+    """The turn is done with a reply that has this on a line of its own. Empty: none is asked for."""
+    evidence: bool = False
+    """A task is done only after a change in the workspace that no later command failed on, or a command with exit 0."""
+    asks: Count = 2
+    """How often in a row the model is asked for the evidence; then the turn is stopped."""
+
+
 class PluginGuard(GuardSettings, frozen=True, kw_only=True):
     """`guards.<name>`: a guard of an installed package; it watches once it is named here."""
 
@@ -72,4 +159,12 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     loop: LoopGuard = LoopGuard()
     refused: RefusedGuard = RefusedGuard()
     tool_budget: ToolBudgetGuard = ToolBudgetGuard()
+    progress: ProgressGuard = ProgressGuard()
+    empty: EmptyGuard = EmptyGuard()
+    reasoning_only: ReasoningOnlyGuard = ReasoningOnlyGuard()
+    announced: AnnouncedGuard = AnnouncedGuard()
+    length: LengthGuard = LengthGuard()
+    repetition: RepetitionGuard = RepetitionGuard()
+    preconditions: PreconditionsGuard = PreconditionsGuard()
+    injection: InjectionGuard = InjectionGuard()
     plugins: dict[str, PluginGuard] = {}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
-from turnwright.schema.guards import Guards
+from turnwright.schema.guards import Completion, Guards
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -246,6 +246,7 @@ class Settings(Section, frozen=True, kw_only=True):
     tools: ToolSettings = ToolSettings()
     prompts: Prompts = Prompts()
     guards: Guards = Guards()
+    completion: Completion = Completion()
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""

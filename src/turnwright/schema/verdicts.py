@@ -71,6 +71,9 @@ StopReason: TypeAlias = Literal[
     "internal-error",
 ]
 
+TaskClass: TypeAlias = Literal["analysis", "action", "other"]
+"""What a request is about. It decides how long a turn may go on looking before it must have found something."""
+
 Effect: TypeAlias = Literal["reads", "writes", "runs", "asks"]
 """What a tool does to the world. It decides concurrency and what recovery may repeat."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from turnwright.kernel.ports import Continue, Guards, Judgement
+from turnwright.kernel.ports import Continue, Guards, Judgement, Look
 from turnwright.kernel.scribe import tripped
 from turnwright.schema.facts import (
     AttemptEnded,
@@ -100,7 +100,7 @@ def judged(facts: Iterable[Recorded], guards: Guards) -> Iterator[Trip]:
         if isinstance(fact, UNHEARD):
             continue
         for judgement in guards.judge(fact):
-            if not isinstance(judgement, Continue):
+            if not isinstance(judgement, Continue | Look):
                 yield _trip(each.seq, fact, judgement)
 
 

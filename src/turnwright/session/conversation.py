@@ -81,6 +81,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     captures: Captures = NoCaptures()
     within: Account | None = None
     """The budget of whoever sent this conversation as a subagent."""
+    look_into: LookInto | None = None
+    """What guards may know of the workspace; None where there is none."""
 
 
 class JitterSource(Protocol):
@@ -317,6 +319,7 @@ class Conversation:
             ask=self._session.ask,
             emit=self._broadcast.emit,
             jitter=self._session.jitter,
+            look_into=self._session.look_into,
         )
 
     async def _bury_unfinished(self) -> None:

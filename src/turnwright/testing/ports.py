@@ -32,6 +32,7 @@ from turnwright.kernel.ports import (
     ToolContext,
     ToolOutcome,
     Unfit,
+    Watch,
 )
 from turnwright.schema.errors import ToolFailure
 from turnwright.schema.facts import Fact, Unknown
@@ -73,6 +74,9 @@ class NoGuards:
     def judge(self, fact: Fact) -> Sequence[Judgement]:
         del fact
         return ()
+
+    def watch(self) -> Watch | None:
+        return None
 
     def recall(self, fact: Fact | Unknown) -> None:
         del fact

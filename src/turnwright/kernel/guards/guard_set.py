@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from turnwright.kernel.guards.kind import Guard, Kind
-from turnwright.kernel.ports import Continue, ForceAnswer, Halt, Judgement, Nudge
+from turnwright.kernel.ports import LOOKED, Continue, ForceAnswer, Halt, Judgement, Look, Nudge, Watch
 from turnwright.kernel.scribe import tripped
 from turnwright.schema.facts import (
     AttemptEnded,
@@ -43,6 +43,10 @@ class GuardSet:
         owed = self._owed() if self._stored else []
         return [*owed, *self._fold(fact)] if owed else self._fold(fact)
 
+    def watch(self) -> Watch | None:
+        """There is one guard that looks on; the first one that does is asked."""
+        return next((kind.watch(settings) for kind, settings in self._chosen if kind.watch is not None), None)
+
     def recall(self, fact: Fact | Unknown) -> None:
         """Kept until a turn is carried on: of turns that are over nothing is needed."""
         match fact:
@@ -62,8 +66,10 @@ class GuardSet:
         for fact in stored:
             if isinstance(fact, GuardTripped):
                 said = _without(fact, said)
-            else:
-                said += [(one, fact) for one in self._fold(fact)]
+                continue
+            if isinstance(fact, Note) and fact.code == LOOKED:
+                said = [(one, of) for one, of in said if not isinstance(one, Look) or one.call_id != fact.call_id]
+            said += [(one, fact) for one in self._fold(fact)]
         return [one for one, _ in said]
 
     def _fold(self, fact: Fact) -> Sequence[Judgement]:
@@ -81,7 +87,8 @@ class GuardSet:
             return said
         weighed = self._weighed(fact, said)
         after = self._seeing.get(GuardTripped, ())
-        more = [one for guard in after for each in weighed for one in guard.judge(tripped(each, fact))]
+        verdicts = [tripped(each, fact) for each in weighed if not isinstance(each, Look)]
+        more = [one for guard in after for verdict in verdicts for one in guard.judge(verdict)]
         return self._weighed(fact, [*weighed, *more]) if more else weighed
 
     def _begin(self) -> None:
@@ -113,6 +120,8 @@ class GuardSet:
 def _without(recorded: GuardTripped, said: list[tuple[Judgement, Fact]]) -> list[tuple[Judgement, Fact]]:
     """One verdict fewer: the one that this fact records."""
     for at, (one, fact) in enumerate(said):
+        if isinstance(one, Look):
+            continue
         expected = tripped(one, fact)
         if (expected.guard, expected.verdict, expected.why, expected.call_id) == (
             recorded.guard,

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from turnwright.kernel.ports import Judgement
+from turnwright.kernel.ports import Judgement, Watch
 from turnwright.schema.facts import Fact
 from turnwright.schema.guards import GuardSettings
 from turnwright.schema.verdicts import StopReason
@@ -37,6 +37,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """The facts that it is shown."""
     make: Callable[[Any], Guard]
     """From its settings."""
+    watch: Callable[[Any], Watch] | None = None
+    """From its settings, what looks on while a reply comes."""
     key: str = ""
     """Where it is configured, if that is not `guards.<name>`."""
 

@@ -24,6 +24,7 @@ from turnwright.kernel.ports import (
     Question,
     Ready,
     Refused,
+    Repeated,
     Route,
     ToolContext,
     ToolOutcome,
@@ -31,7 +32,9 @@ from turnwright.kernel.ports import (
     Truncate,
     Unfit,
     Warn,
+    Watch,
 )
+from turnwright.kernel.sample import REPETITION
 from turnwright.kernel.spending import Charge, Standing
 from turnwright.schema.facts import (
     ApprovalAnswered,
@@ -185,7 +188,7 @@ class RecordedModel:
         self.speaking = True
         try:
             batches = list(await self._batches(place, ended))
-            last = None if ended.verdict == "cancelled" else batches.pop()
+            last = None if ended.verdict == "cancelled" and not _repeated(ended) else batches.pop()
             for parts in batches:
                 yield parts
             await self._come_to(place)
@@ -208,7 +211,8 @@ class RecordedModel:
         early = [fact for at, fact in tape.coming() if at < place and isinstance(fact, ToolStarted)]
         had_content = tape.retried(ended.attempt) is None and CONTENT_CAME in (tape.gave_up() or "")
         parts = recorded_parts(ended, self._reply(place), early, had_content)
-        return [parts] if ended.verdict == "cancelled" else [parts, [recorded_end(ended)]]
+        hung_up = ended.verdict == "cancelled" and not _repeated(ended)
+        return [parts] if hung_up else [parts, [recorded_end(ended)]]
 
     def _reply(self, place: int) -> ModelReplied | None:
         ended = self._tape.facts[place].fact
@@ -435,14 +439,40 @@ class RecordedGuards:
     """`kernel.ports.Guards`: what they said, after the facts at which they said it."""
 
     def __init__(self, tape: Tape) -> None:
+        self._tape = tape
         self._said = iter(trips(each.fact for each in tape.facts if isinstance(each.fact, Fact)))
 
     def judge(self, fact: Fact) -> Sequence[Judgement]:
         del fact
         return [_judgement(tripped) for tripped in next(self._said, [])]
 
+    def watch(self) -> Watch:
+        return _RecordedWatch(self._tape)
+
     def recall(self, fact: Fact | Unknown) -> None:
         """What they said is on the tape."""
+
+
+class _RecordedWatch:
+    """Ends an attempt where it was ended then: behind the last of it that is on record."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+
+    def see(self, event: LiveEvent) -> None:
+        del event
+
+    def end(self) -> Repeated | None:
+        found = self._tape.first(AttemptEnded)
+        if found is None or not _repeated(found[1]):
+            return None
+        fault = found[1].fault
+        return Repeated(segment=fault.excerpt, why=fault.message) if fault else None
+
+
+def _repeated(ended: AttemptEnded) -> bool:
+    """A guard hung up on it, and not whoever ended the turn."""
+    return ended.fault is not None and ended.fault.code == REPETITION
 
 
 def _judgement(tripped: GuardTripped) -> Judgement:

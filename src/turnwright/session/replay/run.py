@@ -265,6 +265,7 @@ def _turn(facts: Sequence[Recorded], standing: Standing) -> Turn:
         compaction=by.compaction,
         inbox_ids=started.inbox_ids,
         continued=started.continued,
+        task_class=started.task_class,
         begun=begun,
         purpose=purpose,
         route=standing.route,
