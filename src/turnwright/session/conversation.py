@@ -10,7 +10,7 @@ import msgspec
 from turnwright.kernel.history import History
 from turnwright.kernel.limits import Tally
 from turnwright.kernel.loop import Turn, TurnOutcome, compact, run_turn
-from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, Model, Ports, Tools
+from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, LookInto, Model, Ports, Tools
 from turnwright.kernel.spending import Spending
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import (
