@@ -102,11 +102,16 @@ def test_the_demo_needs_a_folder_that_can_be(tmp_path: Path, capsys: pytest.Capt
     assert "file/below cannot be made: Not a directory." in capsys.readouterr().err
 
 
-def test_nobody_listens(tmp_path: Path, nowhere: str) -> None:
-    done = process("run", "x", "--model", "m", "--base-url", f"http://{nowhere}/v1", "--output", "json")
+def test_nobody_listens(nowhere: str) -> None:
+    done = process("run", "x", "--model", "m", "--base-url", f"http://{nowhere}/v1", "--output", "stream-json")
     assert done.returncode == 59
-    (result,) = map(json.loads, done.stdout.splitlines())
-    assert (result["reason"], result["is_error"]) == ("provider-error", True)
+    first, *_, result = map(json.loads, done.stdout.splitlines())
+    assert first["conversation_id"] == result["conversation_id"]
+    assert (result["type"], result["reason"], result["is_error"]) == ("result", "provider-error", True)
+    assert done.stderr.splitlines() == [
+        f"turnwright: provider-error: endpoint/m: transport: no connection to {nowhere}: Connection refused; "
+        "3 tries on this route failed. No connection, or it broke: check the base URL, the network and any proxy."
+    ]
     assert f"no connection to {nowhere}: Connection refused" in process("show", "last").stdout
 
 

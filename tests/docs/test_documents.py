@@ -192,6 +192,25 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 @pytest.mark.parametrize("document", documents(), ids=name_of)
+def test_nothing_is_left_to_be_filled_in(document: Path) -> None:
+    """A word in capitals on a line of its own, or one of the usual marks, stands for what somebody meant to write."""
+    outside = FENCED.sub("", document.read_text(encoding="utf-8"))
+    assert re.findall(r"(?m)^\W*[A-Z][A-Z_ ]{2,}\W*$|\b(?:TODO|FIXME|TBD|XXX|PLACEHOLDER)\b", outside) == []
+
+
+def test_the_crash_table_is_shown_whole() -> None:
+    """With the columns that it prints today, and without a fault."""
+    text = (ROOT / "docs/explanation/durability.md").read_text(encoding="utf-8")
+    (head,) = [line for line in text.splitlines() if line.startswith("killed at")]
+    (every,) = [line for line in text.splitlines() if re.match(r"all +\d", line)]
+    found = dict(zip(head.split()[2:], every.split()[1:], strict=False))
+    assert int(found["points"]) >= 1_000
+    assert {column: found[column] for column in ("lost", "doubled", "damaged", "unfinished", "untold", "left")} == (
+        dict.fromkeys(("lost", "doubled", "damaged", "unfinished", "untold", "left"), "0")
+    )
+
+
+@pytest.mark.parametrize("document", documents(), ids=name_of)
 def test_no_machine_is_named(document: Path) -> None:
     """Neither somebody's folders nor where packages come from."""
     text = document.read_text(encoding="utf-8")

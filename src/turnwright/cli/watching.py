@@ -11,12 +11,16 @@ from turnwright.app.running import Running
 from turnwright.cli import event_loop
 from turnwright.cli.faces import face_of
 from turnwright.cli.output import Output, Shown, show
+from turnwright.cli.wording import sentence_of
 from turnwright.schema.ids import ConversationId
 
 
 async def watched(running: Running, engine: Engine, output: Output) -> int:
     """The exit code of the turn (U2)."""
     shown = await shown_turn(running, engine, output)
+    if output != "text" and shown.result is not None and shown.result.is_error:
+        # Whoever looks only at the exit code and stderr is told too, as by every other error.
+        print(f"turnwright: {sentence_of(shown.result)}", file=sys.stderr)
     await kept_run_folder(running.conversation_id, engine)
     return shown.exit_code
 

@@ -125,6 +125,13 @@ def told_of_end(result: Result, conversation_id: str) -> Told:
     return Told("error", line(Span(f"{result.reason}{because} · {about}{denied}{remedy}{how}", "bad")))
 
 
+def sentence_of(result: Result) -> str:
+    """Why a turn did not end well, and what can be done."""
+    because = f": {_excerpt(result.detail).rstrip('.')}" if result.detail else ""
+    remedy = f" {result.remedy}" if result.remedy else ""
+    return f"{result.reason}{because}.{remedy}"
+
+
 def _attempt_ended(fact: AttemptEnded) -> Told:
     purpose = "" if fact.purpose == "turn" else f" for {one_line(fact.purpose)}"
     if fact.verdict not in GOOD_VERDICTS and fact.verdict != "cancelled":
