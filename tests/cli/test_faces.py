@@ -20,6 +20,7 @@ from turnwright.cli.wording import LEVELS, Level
 from turnwright.config.display import Display, display_of
 from turnwright.schema.errors import ConfigError, JournalUnwritable, TurnwrightError
 from turnwright.schema.live import Heartbeat, RetryWait, TextDelta, TurnSealed
+from turnwright.schema.tools import Question
 
 PLAIN = Display(color=False, dumb=False, columns=100)
 
@@ -303,6 +304,10 @@ def pseudo_terminal() -> Iterator[tuple[int, int]]:
         os.close(theirs)
 
 
+def question(text: str, choices: tuple[str, ...] = ()) -> Question:
+    return Question(approval_id="a_1", conversation_id="c_1", text=text, choices=choices)
+
+
 @pytest.mark.parametrize(
     ("typed", "choices", "answer"),
     [
@@ -321,7 +326,7 @@ async def test_a_question_is_put_and_answered(typed: bytes, choices: tuple[str, 
     with pseudo_terminal() as (ours, theirs):
         asker = Asker(Terminal(screen, PLAIN), theirs)
         os.write(ours, typed)
-        assert await asyncio.wait_for(asker("Go \x1b[31mon?", choices), 10) == answer
+        assert await asyncio.wait_for(asker(question("Go \x1b[31mon?", choices)), 10) == answer
     assert "Go \u241b[31mon?" in screen.getvalue()
 
 
@@ -345,7 +350,7 @@ async def test_a_question_lets_a_cancelled_turn_go() -> None:
 
     with pseudo_terminal() as (_, theirs):
         terminal = Terminal(FakeTty(), PLAIN)
-        asking = asyncio.ensure_future(Asker(terminal, theirs)("Go on?", ()))
+        asking = asyncio.ensure_future(Asker(terminal, theirs)(question("Go on?")))
         await asyncio.sleep(0.05)
         assert terminal.held
         asking.cancel()
