@@ -32,9 +32,10 @@ async def listen() -> str:
     await conversation.steer("then straight on")
     await conversation.queue("afterwards, tidy up")
     also_dropped = await conversation.queue("never mind")
-    assert await conversation.withdraw(dropped)
-    assert await conversation.withdraw(also_dropped)
-    assert not await conversation.withdraw(dropped)
+    assert await conversation.withdraw(dropped) == "withdrawn"
+    assert await conversation.withdraw(also_dropped) == "withdrawn"
+    assert await conversation.withdraw(dropped) == "withdrawn", "twice is once"
+    assert await conversation.withdraw("m_other") == "unknown"
     return "heard"
 
 

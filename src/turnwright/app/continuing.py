@@ -23,6 +23,10 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
     held_by: Holder | None
     """The process that runs its turn, where one does."""
 
+    @property
+    def opened_at(self) -> int:
+        return self.facts[0].at
+
 
 async def continued(loaded: Loaded, name: str) -> Continued:
     """`name` as `named_conversation` takes it."""

@@ -48,8 +48,12 @@ async def holder_of(journal: Journal, conversation_id: ConversationId) -> Holder
 async def facts_of(journal: Journal, conversation_id: ConversationId) -> list[Recorded]:
     facts = await journal.since(conversation_id)
     if not facts:
-        raise InputError(f"There is no conversation {conversation_id}.", remedy="See turnwright sessions.")
+        raise no_conversation(conversation_id)
     return facts
+
+
+def no_conversation(conversation_id: ConversationId) -> InputError:
+    return InputError(f"There is no conversation {conversation_id}.", remedy="See turnwright sessions.")
 
 
 async def blobs_of(journal: Journal, facts: Iterable[Recorded]) -> dict[str, bytes]:

@@ -32,6 +32,10 @@ def add_turn_options(parser: argparse.ArgumentParser) -> None:
     add_output_option(parser)
 
 
+def add_detach_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--detach", action="store_true", help="leave it running in the background, and say its id")
+
+
 def add_output_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", choices=OUTPUTS, default="text", help="text, one JSON object, or one per event")
 

@@ -79,7 +79,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 async def show(events: AsyncIterable[Event], face: Face) -> Shown:
     """Everything to the face until the events end; then the result. An error passes on once the face has shown it."""
-    ticker = asyncio.create_task(_ticking(face)) if face.ticks else None
+    ticker = asyncio.create_task(ticking(face)) if face.ticks else None
     state = ResultState()
     key_refused = False
     try:
@@ -102,7 +102,7 @@ async def show(events: AsyncIterable[Event], face: Face) -> Shown:
     return Shown(result=state.result, key_refused=key_refused)
 
 
-async def _ticking(face: Face) -> None:
+async def ticking(face: Face) -> None:
     while True:
         await asyncio.sleep(TICK_S)
         face.tick()

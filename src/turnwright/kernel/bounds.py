@@ -4,7 +4,8 @@ long or goes silent. Whatever trips first gives the reason; the turn's task is t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -37,6 +38,8 @@ class Bounds:
         self._timers: dict[str, TimerHandle] = {}
         self._step_at = self._progress_at = 0.0
         self._awaiting = False
+        self._asked = 0
+        self._asked_at = 0.0
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -71,6 +74,19 @@ class Bounds:
         if self._limits.step_total_s is not None and "step" not in self._timers:
             self._arm("step", self._limits.step_total_s, self._look_at_step)
 
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """The user is asked: the time that people take is not the step's. The wall goes on."""
+        if self._asked == 0:
+            self._asked_at = self._clock.monotonic()
+        self._asked += 1
+        try:
+            yield
+        finally:
+            self._asked -= 1
+            if self._asked == 0:
+                self._step_at += self._clock.monotonic() - self._asked_at
+
     def awaiting_model(self) -> None:
         """The idle clock runs only while the model is awaited: a tool has its own time limit."""
         self.progressed()
@@ -89,7 +105,8 @@ class Bounds:
     def _look_at_step(self) -> None:
         total_s = self._limits.step_total_s
         assert total_s is not None
-        left_s = total_s - (self._clock.monotonic() - self._step_at)
+        now = self._asked_at if self._asked else self._clock.monotonic()
+        left_s = total_s - (now - self._step_at)
         if left_s <= 0:
             self._trip(End("step-timeout", f"the step took longer than {total_s:g} s"))
         else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import msgspec
@@ -136,8 +137,11 @@ class Dispatcher:
         conversation_id: ConversationId,
         turn_id: TurnId,
         step_id: StepId,
+        asking: Callable[[], AbstractContextManager[None]],
     ) -> None:
+        """`asking` is held while the user is asked."""
         self.ports = ports
+        self._asking = asking
         self.conversation_id = conversation_id
         self.turn_id = turn_id
         self.step_id = step_id
@@ -202,15 +206,15 @@ class Dispatcher:
         approval_id = self.ports.ids.new("approval")
         asked = ApprovalAsked(approval_id=approval_id, question=question, choices=tuple(choices), tool=tool)
         await self._scribe.record(self._stamp(asked, call_id))
-        answer = await self.ports.ask(
-            Question(
-                approval_id=approval_id,
-                conversation_id=self.conversation_id,
-                text=question,
-                choices=tuple(choices),
-                tool=tool,
-            )
+        put = Question(
+            approval_id=approval_id,
+            conversation_id=self.conversation_id,
+            text=question,
+            choices=tuple(choices),
+            tool=tool,
         )
+        with self._asking():
+            answer = await self.ports.ask(put)
         await self._scribe.record(
             self._stamp(
                 ApprovalAnswered(

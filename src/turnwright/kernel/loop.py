@@ -316,7 +316,15 @@ class _RunningTurn:
         return await self.ports.context.prompt(self.turn.history, self.offered, self.turn.mode)
 
     def dispatcher_for(self, turn_id: TurnId, in_step: StepId) -> Dispatcher:
-        return Dispatcher(self.ports, self.scribe, self.turn.dispatch, self.turn.conversation_id, turn_id, in_step)
+        return Dispatcher(
+            self.ports,
+            self.scribe,
+            self.turn.dispatch,
+            self.turn.conversation_id,
+            turn_id,
+            in_step,
+            self.bounds.asking,
+        )
 
     async def look_for_guards(self, in_step: StepId) -> None:
         """A guard judges by facts: what it must know of the workspace is made one, before the calls run."""

@@ -6,6 +6,7 @@ both keep what they do not know, so that an older Turnwright can carry a newer o
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
@@ -486,3 +487,22 @@ def encode_line(recorded: Recorded) -> bytes:
         recorded.at,
     )
     return head + recorded.body[1:]
+
+
+_HEAD = re.compile(rb'\{"schema_version":(\d+),"conversation_id":"([^"]*)","seq":(\d+),"at":(\d+),')
+
+
+def decode_line(line: bytes) -> Recorded | None:
+    """What `encode_line` wrote; None where it is the line of something else."""
+    if (head := _HEAD.match(line)) is None:
+        return None
+    schema_version, conversation_id, seq, at = head.groups()
+    body = b"{" + line[head.end() :]
+    return Recorded(
+        schema_version=int(schema_version),
+        conversation_id=conversation_id.decode(),
+        seq=int(seq),
+        at=int(at),
+        fact=decode_body(body),
+        body=body,
+    )

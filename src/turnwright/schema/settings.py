@@ -225,6 +225,14 @@ class Prompts(Section, frozen=True, kw_only=True):
     """Further instructions, after all others."""
 
 
+class HostSettings(Section, frozen=True, kw_only=True):
+    """`host`: the process that runs a turn, as your other processes reach it."""
+
+    answer_wait_s: Seconds = 3600.0
+    """How long a question waits for `turnwright answer` where the turn runs in the background. Then nobody has
+    answered, which is a denial."""
+
+
 class Logging(Section, frozen=True, kw_only=True):
     """`logging`: what is said on stderr while a turn runs."""
 
@@ -247,6 +255,7 @@ class Settings(Section, frozen=True, kw_only=True):
     prompts: Prompts = Prompts()
     guards: Guards = Guards()
     completion: Completion = Completion()
+    host: HostSettings = HostSettings()
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""

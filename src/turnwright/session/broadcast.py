@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Self, TypeAlias
 
 from turnwright.schema.facts import Recorded
@@ -63,23 +64,30 @@ class Subscription:
 class Broadcast:
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
+        self._listeners: list[Callable[[Event], None]] = []
 
     @property
     def watched(self) -> bool:
-        return bool(self._subscriptions)
+        return bool(self._listeners)
 
     def subscribe(self) -> Subscription:
         subscription = Subscription(self)
         self._subscriptions.append(subscription)
+        self._listeners.append(subscription.push)
         return subscription
+
+    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def forget(self, subscription: Subscription) -> None:
         if subscription in self._subscriptions:
             self._subscriptions.remove(subscription)
+            self._listeners.remove(subscription.push)
 
     def emit(self, event: Event) -> None:
-        for subscription in self._subscriptions:
-            subscription.push(event)
+        for listener in self._listeners:
+            listener(event)
 
     def end(self) -> None:
         for subscription in self._subscriptions:

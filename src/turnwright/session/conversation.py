@@ -27,6 +27,7 @@ from turnwright.schema.facts import (
     TurnStarted,
     Unknown,
 )
+from turnwright.schema.hosting import LetterState
 from turnwright.schema.ids import ConversationId, Seq, TurnId
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 from turnwright.schema.masking import Masker
@@ -34,10 +35,10 @@ from turnwright.schema.messages import Image, RuntimeMessage
 from turnwright.schema.routes import NoRoute
 from turnwright.schema.tools import Detail
 from turnwright.schema.verdicts import StopReason
-from turnwright.session.broadcast import Broadcast, Subscription
+from turnwright.session.broadcast import Broadcast, Event, Subscription
 from turnwright.session.budget import Account, check_price_known, with_subagents
 from turnwright.session.cancel import Cancellation
-from turnwright.session.inbox import Inbox
+from turnwright.session.inbox import Inbox, LetterKind, heard
 from turnwright.session.ports import Captures, Journal, Lease, NoCaptures, WallClock
 from turnwright.session.recorder import Recorder, with_payload
 
@@ -149,6 +150,10 @@ class Conversation:
         was shown the id can resume the task."""
         self._record.with_next(opened)
 
+    def notice(self, note: Note) -> None:
+        """For the record of the next turn."""
+        self._notices = (*self._notices, note)
+
     @property
     def waiting(self) -> bool:
         """The user has said something that no turn has taken yet."""
@@ -157,10 +162,14 @@ class Conversation:
     def subscribe(self) -> Subscription:
         return self._broadcast.subscribe()
 
+    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Tell `listener` at once of whatever happens; the result ends it. It must not wait."""
+        return self._broadcast.listen(listener)
+
     async def say(self, text: str, images: Sequence[Image] = ()) -> TurnOutcome:
         """One turn. Letters that were left over come first. A turn that a crash cut off is closed before it."""
         check_route(self._session)
-        task = self._heard(text)
+        task = heard(text, self._session.masker)
         if not task.strip() and not self._inbox.waiting:
             raise InputError("There is nothing to do: the task is empty.", remedy="Give a task in words.")
         await self._bury_unfinished()
@@ -207,20 +216,22 @@ class Conversation:
             raise InputError(f"Nothing of conversation {self.id} was condensed: {made}.")
         return made
 
-    async def steer(self, text: str) -> str:
-        """Say something to the running turn; delivered after its current tools. Returns the letter's id."""
-        inbox_id = self._session.ids.new("inbox")
-        await self._inbox.admit(self._record, inbox_id, self._heard(text), "steer")
-        return inbox_id
+    async def steer(self, text: str, inbox_id: str = "") -> str:
+        """Say something to the running turn; delivered after its current tools. Returns the letter's id. One that is
+        given by whoever speaks can be said again under it, and is heard once."""
+        return await self._admit(text, inbox_id, "steer")
 
-    async def queue(self, text: str) -> str:
+    async def queue(self, text: str, inbox_id: str = "") -> str:
         """Say something that opens the next turn."""
-        inbox_id = self._session.ids.new("inbox")
-        await self._inbox.admit(self._record, inbox_id, self._heard(text), "queue")
+        return await self._admit(text, inbox_id, "queue")
+
+    async def _admit(self, text: str, inbox_id: str, kind: LetterKind) -> str:
+        inbox_id = inbox_id or self._session.ids.new("inbox")
+        await self._inbox.admit(self._record, inbox_id, heard(text, self._session.masker), kind)
         return inbox_id
 
-    async def withdraw(self, inbox_id: str) -> bool:
-        """Take a letter back, if it was not delivered yet; whether it was. Idempotent."""
+    async def withdraw(self, inbox_id: str) -> LetterState:
+        """Take a letter back, if it was not delivered yet. Idempotent."""
         return await self._inbox.withdraw(self._record, inbox_id)
 
     def stop(self) -> None:
@@ -233,17 +244,6 @@ class Conversation:
     async def close(self) -> None:
         self._broadcast.end()
         await self._lease.release()
-
-    def _heard(self, text: str) -> str:
-        """What the user says, as it may be kept and sent on."""
-        try:
-            text.encode()
-        except UnicodeEncodeError as bad:
-            raise InputError(
-                f"The text cannot be written as UTF-8: character {bad.start + 1} is a stray byte or half a character.",
-                remedy="Give it in UTF-8.",
-            ) from bad
-        return self._session.masker(text)
 
     def _turn(
         self,

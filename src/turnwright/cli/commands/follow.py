@@ -1,22 +1,28 @@
-"""`turnwright follow`: catch up, then watch. Facts only: live events stay in the process that runs the turn."""
+"""`turnwright follow`: catch up, then watch: live from the process that runs the turn, else as the journal grows."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 
 from turnwright.app.clock import SystemClock
-from turnwright.app.reading import facts_of, named_conversation, open_for_reading
+from turnwright.app.following import followed
+from turnwright.app.host_client import Followed
+from turnwright.app.reading import holder_of, named_conversation, no_conversation, open_for_reading
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_conversation, add_json_option, loaded_config
-from turnwright.cli.output import Face, StreamFace
+from turnwright.cli.output import Face, StreamFace, ticking
 from turnwright.cli.terminal import Terminal
 from turnwright.cli.text_face import TextFace
 from turnwright.cli.wording import Level
 from turnwright.schema.facts import Recorded, TurnEnded
+from turnwright.schema.hosting import Behind, encode_message
+from turnwright.schema.ids import Seq
 from turnwright.views.result import ResultState, fold_result
+from turnwright.views.text import Span, line, plural
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -33,37 +39,73 @@ def run(args: argparse.Namespace) -> int:
     async def main() -> int:
         async with open_for_reading(loaded) as journal:
             conversation_id = await named_conversation(journal, args.conversation)
-            known = await facts_of(journal, conversation_id)
+            newest = await journal.tail(conversation_id, 1)
+            if not newest:
+                raise no_conversation(conversation_id)
+            until = newest[-1].seq if args.until_idle else None
+            idle = isinstance(newest[-1].fact, TurnEnded) and await holder_of(journal, conversation_id) is None
             shown = _Shown(args.json, loaded.settings.logging.level)
-            idle = isinstance(known[-1].fact, TurnEnded)
-            if args.until_idle and idle:
-                for recorded in known[args.since :]:
-                    shown.fact(recorded)
-                return 0
-            async with aclosing(journal.follow(conversation_id, args.since)) as facts:  # type: ignore[type-var]
-                async for recorded in facts:
-                    shown.fact(recorded)
-                    if args.until_idle and recorded.seq >= known[-1].seq and isinstance(recorded.fact, TurnEnded):
-                        return 0
+            with shown.ticking():
+                if until is not None and idle:
+                    for recorded in await journal.since(conversation_id, args.since):
+                        shown.event(recorded)
+                    return 0
+                await _watch(followed(loaded, journal, conversation_id, args.since), shown, until)
         return 0
 
     return asyncio.run(main())
 
 
+async def _watch(followed: AsyncGenerator[Followed, None], shown: _Shown, until: Seq | None) -> None:
+    """`until`: leave with the first end of a turn that comes then or later."""
+    async with aclosing(followed) as events:
+        async for event in events:
+            shown.event(event)
+            if until is None or not isinstance(event, Recorded) or event.seq < until:
+                continue
+            if isinstance(event.fact, TurnEnded):
+                return
+
+
 class _Shown:
-    """Every fact as it is, or as the process that runs the turn would show it: then each turn ends with its answer."""
+    """Everything as it is, or as the process that runs the turn would show it: then each turn ends with its answer."""
 
     def __init__(self, as_json: bool, level: Level) -> None:
-        self._face: Face = StreamFace(sys.stdout.buffer) if as_json else _text_face(level)
-        self._answers = not as_json
+        self._json = as_json
+        self._err = Terminal(sys.stderr)
+        self._face: Face = StreamFace(sys.stdout.buffer) if as_json else self._text_face(level)
         self._result = ResultState()
 
-    def fact(self, recorded: Recorded) -> None:
+    def event(self, event: Followed) -> None:
+        match event:
+            case Recorded():
+                self._fact(event)
+            case Behind():
+                self._behind(event)
+            case _:
+                self._face.live(event)
+
+    @contextmanager
+    def ticking(self) -> Iterator[None]:
+        task = asyncio.ensure_future(ticking(self._face)) if self._face.ticks else None
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+
+    def _fact(self, recorded: Recorded) -> None:
         self._face.fact(recorded)
         self._result = fold_result(self._result, recorded)
-        if self._answers and isinstance(recorded.fact, TurnEnded) and self._result.result is not None:
+        if not self._json and isinstance(recorded.fact, TurnEnded) and self._result.result is not None:
             self._face.ended(self._result.result)
 
+    def _behind(self, behind: Behind) -> None:
+        if self._json:
+            sys.stdout.buffer.write(encode_message(behind) + b"\n")
+        else:
+            skipped = plural(behind.skipped, "live event")
+            self._err.lines([line(Span(f"… fell behind: {skipped} left out, catching up from the journal", "dim"))])
 
-def _text_face(level: Level) -> Face:
-    return TextFace(Terminal(sys.stdout), Terminal(sys.stderr), level=level, monotonic=SystemClock().monotonic)
+    def _text_face(self, level: Level) -> Face:
+        return TextFace(Terminal(sys.stdout), self._err, level=level, monotonic=SystemClock().monotonic)

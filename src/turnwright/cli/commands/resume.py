@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 
 import msgspec
@@ -12,12 +13,14 @@ from turnwright.app.engine import open_engine
 from turnwright.app.going_on import bought_by_going_on
 from turnwright.app.turns import carried_on
 from turnwright.cli import event_loop
+from turnwright.cli.detaching import Away, detached
 from turnwright.cli.exit_codes import of_reason
-from turnwright.cli.faces import ask_of, face_of
+from turnwright.cli.faces import face_of, questions_of
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import (
     add_config_options,
     add_conversation,
+    add_detach_option,
     add_json_option,
     add_model_options,
     add_turn_options,
@@ -27,6 +30,7 @@ from turnwright.cli.output import Output
 from turnwright.cli.terminal import Terminal
 from turnwright.cli.watching import kept_run_folder, watched
 from turnwright.kernel.prefix import BoughtAgain
+from turnwright.schema.errors import UsageError
 from turnwright.schema.facts import Recorded
 from turnwright.views.fold import folded
 from turnwright.views.in_flight import fold_in_flight, in_flight_lines
@@ -41,31 +45,43 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser)
     add_config_options(parser)
     add_turn_options(parser)
+    add_detach_option(parser)
     add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.detach and not args.carry_on:
+        raise UsageError("turnwright resume: --detach needs --continue.", remedy="Without it nothing is run.")
     loaded = loaded_config(args, workspace_of(args.cwd))
+    taken_up = asyncio.run(continued(loaded, args.conversation))
+    if not args.carry_on:
+        return _looked_at(args, taken_up)
+    if (result := _done(taken_up.facts)) is not None:
+        return event_loop.run(_told_again(taken_up, result, args.output))
 
-    async def main() -> int:
-        taken_up = await continued(loaded, args.conversation)
-        if not args.carry_on:
-            code = _tell(taken_up, args.json)
-            if not args.json and taken_up.held_by is None and _done(taken_up.facts) is None:
-                workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
-                _tell_price(await bought_by_going_on(taken_up, workspace, args.mode))
-            return code
-        if (result := _done(taken_up.facts)) is not None:
-            return await _told_again(taken_up, result, args.output)
-        workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
+    def turn(away: Away | None = None) -> int:
+        return event_loop.run(_carried_on(args, taken_up, away))
+
+    return detached(args, loaded, turn) if args.detach else turn()
+
+
+async def _carried_on(args: argparse.Namespace, taken_up: Continued, away: Away | None) -> int:
+    workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
+    async with open_engine(with_caps_kept(taken_up), label="resume") as engine:
+        questions = questions_of(args, engine)
         async with (
-            open_engine(with_caps_kept(taken_up), label="resume") as engine,
-            engine.session(workspace, ask=ask_of(args), mode=args.mode) as session,
+            engine.session(workspace, ask=questions, mode=args.mode) as session,
             carried_on(session, taken_up.conversation_id) as running,
         ):
-            return await watched(running, engine, args.output)
+            return await watched(running, engine, args.output, questions, away, taken_up.opened_at)
 
-    return event_loop.run(main())
+
+def _looked_at(args: argparse.Namespace, taken_up: Continued) -> int:
+    code = _tell(taken_up, args.json)
+    if not args.json and taken_up.held_by is None and _done(taken_up.facts) is None:
+        workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
+        _tell_price(asyncio.run(bought_by_going_on(taken_up, workspace, args.mode)))
+    return code
 
 
 def _tell_price(bought: BoughtAgain | None) -> None:

@@ -9,9 +9,16 @@ from turnwright.app.continuing import continued
 from turnwright.app.engine import open_engine
 from turnwright.app.turns import first_turn, next_turn, opening
 from turnwright.cli import event_loop
-from turnwright.cli.faces import ask_of
+from turnwright.cli.detaching import Away, detached
+from turnwright.cli.faces import questions_of
 from turnwright.cli.given import task_of, workspace_of
-from turnwright.cli.options import add_config_options, add_model_options, add_turn_options, loaded_config
+from turnwright.cli.options import (
+    add_config_options,
+    add_detach_option,
+    add_model_options,
+    add_turn_options,
+    loaded_config,
+)
 from turnwright.cli.watching import watched
 from turnwright.config.load import Loaded
 
@@ -26,34 +33,43 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser)
     add_config_options(parser)
     add_turn_options(parser)
+    add_detach_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     here = workspace_of(args.cwd)
     task = task_of(args.task)
     loaded = loaded_config(args, here)
-    return event_loop.run(_next(args, loaded, task) if args.resume else _first(args, loaded, here, task))
+
+    def turn(away: Away | None = None) -> int:
+        return event_loop.run(
+            _next(args, loaded, task, away) if args.resume else _first(args, loaded, here, task, away)
+        )
+
+    return detached(args, loaded, turn) if args.detach else turn()
 
 
-async def _first(args: argparse.Namespace, loaded: Loaded, workspace: Path, task: str) -> int:
+async def _first(args: argparse.Namespace, loaded: Loaded, workspace: Path, task: str, away: Away | None) -> int:
     if loaded.settings.providers.routing.probe_at_start:
         from turnwright.app.probing import probed_at_start
 
         await probed_at_start(loaded)
-    async with (
-        open_engine(loaded, label="run") as engine,
-        engine.session(workspace, ask=ask_of(args), mode=args.mode) as session,
-        first_turn(session, task, opening(loaded.settings, workspace)) as running,
-    ):
-        return await watched(running, engine, args.output)
+    async with open_engine(loaded, label="run") as engine:
+        questions = questions_of(args, engine)
+        async with (
+            engine.session(workspace, ask=questions, mode=args.mode) as session,
+            first_turn(session, task, opening(loaded.settings, workspace)) as running,
+        ):
+            return await watched(running, engine, args.output, questions, away)
 
 
-async def _next(args: argparse.Namespace, loaded: Loaded, task: str) -> int:
+async def _next(args: argparse.Namespace, loaded: Loaded, task: str, away: Away | None) -> int:
     taken_up = await continued(loaded, args.resume)
     workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
-    async with (
-        open_engine(taken_up.loaded, label="run") as engine,
-        engine.session(workspace, ask=ask_of(args), mode=args.mode) as session,
-        next_turn(session, taken_up.conversation_id, task) as running,
-    ):
-        return await watched(running, engine, args.output)
+    async with open_engine(taken_up.loaded, label="run") as engine:
+        questions = questions_of(args, engine)
+        async with (
+            engine.session(workspace, ask=questions, mode=args.mode) as session,
+            next_turn(session, taken_up.conversation_id, task) as running,
+        ):
+            return await watched(running, engine, args.output, questions, away, taken_up.opened_at)
