@@ -1,7 +1,9 @@
 """Runs or carries on the task by the public modules of `app`, with moments of `turnwright.testing.crash` around the
 journal, the tools and the model. Not a test: it is started, and dies, as a process of its own.
 
-usage: crash_driver.py run|resume ROOT [NUMBER | NAME NTH]
+With a SEED it hosts the conversation, and the user speaks through its socket (`crash_talk`).
+
+usage: crash_driver.py run|resume ROOT [NUMBER | NAME NTH [SEED]]
 """
 
 from __future__ import annotations
@@ -16,17 +18,22 @@ from typing import Any
 
 import msgspec
 from crash_place import Place
+from crash_talk import Client
 from crash_task import TASK
 
 from turnwright.app.engine import open_engine
+from turnwright.app.host_server import reachable
 from turnwright.app.running import Running
 from turnwright.app.turns import carried_on, first_turn, opening
 from turnwright.cli.output import StreamFace, show
 from turnwright.config.load import Flag, load
 from turnwright.kernel.ports import Continue, Judgement, Question, Tools, Warn
 from turnwright.schema.facts import ConversationOpened, Fact, ToolEnded, Unknown
+from turnwright.schema.ids import ConversationId
 from turnwright.schema.messages import RuntimeMessage
 from turnwright.session.conversation import Conversation, Session
+from turnwright.session.hosting import Host, Hosted
+from turnwright.session.questions import Questions
 from turnwright.testing.crash import CrashPlan, crashing
 
 
@@ -61,6 +68,45 @@ class Talkative:
             await self.conversation.steer("and be quick about it")
             await self.conversation.withdraw(await self.conversation.queue("never mind"))
         return await self._tools.run(name, arguments, context)
+
+
+class WrappedHost(Host):
+    """With a moment before and after each request."""
+
+    def __init__(self, journal: Any, plan: CrashPlan) -> None:
+        super().__init__(journal)
+        self._plan = plan
+
+    def find(self, conversation_id: ConversationId) -> Hosted | None:
+        found = super().find(conversation_id)
+        return None if found is None else crashing(found, self._plan, "answer")
+
+
+async def talked(what: str, place: Place, plan: CrashPlan, seed: int) -> int:
+    """The user is elsewhere, and knows the conversation by its host."""
+    model = Flag(path=("model",), value=f"scripted/{place.script}", flag="--model")
+    loaded = load(place.workspace, flags=[model])
+    async with open_engine(loaded, label="driver") as engine:
+        data = loaded.folders.data
+        client = Client(seed, data, place.acknowledged)
+        questions = Questions(None, engine.clock, wait_s=60.0)
+        host = WrappedHost(engine.journal, plan)
+        async with (
+            engine.session(place.workspace, ask=crashing(questions, plan, "ask")) as given,
+            reachable(host, data),
+        ):
+            session = msgspec.structs.replace(
+                given, journal=crashing(given.journal, plan, "append"), tools=client.during(given.tools)
+            )
+            async with await _turn(what, session, opening(loaded.settings, place.workspace)) as running:
+                client.conversation_id = running.conversation_id
+                offered = host.add(running.conversation, questions)
+                answering = asyncio.create_task(client.answer_all())
+                shown = await show(running, StreamFace(sys.stdout.buffer))
+                answering.cancel()
+                offered.close()
+    (place.root / "moments.json").write_text(json.dumps(plan.passed))
+    return shown.exit_code
 
 
 async def main(what: str, place: Place, plan: CrashPlan) -> int:
@@ -103,11 +149,17 @@ def _plan(words: Sequence[str]) -> CrashPlan:
             return CrashPlan()
         case [number]:
             return CrashPlan(int(number), how="kill")
-        case [name, nth]:
+        case [name, nth, *_]:
             return CrashPlan(name, nth=int(nth), how="kill")
         case _:
             raise SystemExit(__doc__)
 
 
+def _run(what: str, root: str, *words: str) -> int:
+    place, plan = Place(Path(root)), _plan(words)
+    seed = int(words[2]) if len(words) > 2 else 0
+    return asyncio.run(talked(what, place, plan, seed) if seed else main(what, place, plan))
+
+
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1], Place(Path(sys.argv[2])), _plan(sys.argv[3:]))))
+    sys.exit(_run(*sys.argv[1:]))

@@ -14,6 +14,8 @@ from crash_task import EFFECTS, LAST_WORDS, UNREPEATED
 from turnwright.journal.records import Report
 from turnwright.kernel.history import History
 from turnwright.schema.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
     InboxAdmitted,
     InboxWithdrawn,
     KnownFact,
@@ -59,6 +61,8 @@ class Seen:
     effects: dict[str, int] = field(default_factory=dict)
     verified: Report | None = None
     alive: tuple[str, ...] = ()
+    acknowledged: list[dict[str, str]] = field(default_factory=list)
+    """What the user was told in all processes of the trial, through the socket of its host."""
 
 
 def faults(seen: Seen) -> Iterator[Fault]:
@@ -67,6 +71,7 @@ def faults(seen: Seen) -> Iterator[Fault]:
     yield from _finished(seen)
     yield from _told(seen)
     yield from _letters(seen.finally_)
+    yield from _acknowledged(seen)
     for report in (seen.verified_at_death, seen.verified):
         for finding in report.findings if report is not None else ():
             yield Fault("damaged", f"{finding.place}: {finding.message}")
@@ -122,7 +127,7 @@ def _finished(seen: Seen) -> Iterator[Fault]:
         case last:
             yield Fault("unfinished", f"the last fact is {last}")
     turns = Counter(type(fact) for fact in facts)
-    wanted = 1 + len(_admitted(facts, "queue") - _withdrawn(facts))
+    wanted = 1 + sum(isinstance(fact, TurnStarted) and bool(fact.inbox_ids) for fact in facts)
     if turns[TurnStarted] != wanted or turns[TurnEnded] != wanted:
         yield Fault("unfinished", f"{turns[TurnStarted]} turns started and {turns[TurnEnded]} ended, of {wanted}")
 
@@ -182,6 +187,39 @@ def _letters(facts: Sequence[Recorded]) -> Iterator[Fault]:
         if delivered[inbox_id] != wanted:
             kind: Kind = "lost" if delivered[inbox_id] < wanted else "doubled"
             yield Fault(kind, f"letter {inbox_id} was delivered {delivered[inbox_id]} times")
+
+
+def _acknowledged(seen: Seen) -> Iterator[Fault]:
+    """What the user was told holds: a letter is on record once, one that was taken back is not delivered, and nothing
+    is asked again that was answered."""
+    facts = [each.fact for each in seen.finally_]
+    admitted = Counter(fact.inbox_id for fact in facts if isinstance(fact, InboxAdmitted))
+    withdrawn = _withdrawn(facts)
+    for inbox_id, count in admitted.items():
+        if count > 1:
+            yield Fault("doubled", f"letter {inbox_id} was admitted {count} times")
+    for told in seen.acknowledged:
+        match told:
+            case {"request": "steer" | "queue", "inbox_id": inbox_id} if not admitted[inbox_id]:
+                yield Fault("lost", f"letter {inbox_id} was acknowledged, and is not on record")
+            case {"request": "withdraw", "state": "withdrawn", "inbox_id": inbox_id} if inbox_id not in withdrawn:
+                yield Fault("lost", f"letter {inbox_id} was taken back, and that is not on record")
+            case {"request": "answer"}:
+                yield from _answer(facts, told["approval_id"], told["answer"])
+            case _:
+                pass
+
+
+def _answer(facts: Sequence[KnownFact | Unknown], approval_id: str, answer: str) -> Iterator[Fault]:
+    at = [n for n, fact in enumerate(facts) if isinstance(fact, ApprovalAnswered) and fact.approval_id == approval_id]
+    if not at:
+        yield Fault("lost", f"the answer to {approval_id} was acknowledged, and is not on record")
+        return
+    if any(isinstance(fact, ApprovalAsked) for fact in facts[at[0] :]):
+        yield Fault("doubled", f"{approval_id} was answered, and its question was asked again")
+    ended = [fact for fact in facts[at[0] :] if isinstance(fact, ToolEnded) and fact.name == "ask_user"]
+    if [fact.output for fact in ended] != [answer]:
+        yield Fault("lost", f"the tool that asked {approval_id} ended with {[fact.output for fact in ended]}")
 
 
 def _admitted(facts: Sequence[KnownFact | Unknown], kind: Literal["steer", "queue"]) -> set[str]:

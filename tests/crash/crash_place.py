@@ -38,6 +38,8 @@ class Place:
         self.out = root / "out"
         """Of the process that is to die. An earlier one that died and a later one that carries on have their own."""
         self.out_after = root / "out-after"
+        self.acknowledged = root / "acknowledged"
+        """What a client of the host was told, a line each."""
 
     def lay_out(self, *, journal: Path | None = None, asks: bool = False) -> None:
         """Everything new. `journal`: an empty one to begin with, so that making it is not part of the run."""

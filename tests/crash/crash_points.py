@@ -64,17 +64,33 @@ class Moment:
 
     name: str
     nth: int
+    seed: int = 0
+    """What the user says meanwhile, and when; see `crash_talk`. 0: what is said in every run."""
 
     @property
     def group(self) -> str:
+        if self.seed:
+            return f"talk: {self.topic}"
         return f"moments: {self.name.split()[0]} {self.name.split()[1]}"
 
+    @property
+    def topic(self) -> str:
+        """Which promise to the user is at stake; empty where none is."""
+        return next((topic for topic, words in TOPICS.items() if any(word in self.name for word in words)), "")
+
     def __str__(self) -> str:
-        return f"moment {self.name} #{self.nth}"
+        return f"moment {self.name} #{self.nth}" + (f" of talk {self.seed}" if self.seed else "")
 
     @property
-    def words(self) -> tuple[str, str]:
-        return self.name, str(self.nth)
+    def words(self) -> tuple[str, ...]:
+        return self.name, str(self.nth), str(self.seed)
+
+
+TOPICS = {
+    "approval": ("approval.", " ask", "answer answer"),
+    "steering": ("steering.", "answer steer"),
+    "inbox": ("inbox.", "answer queue", "answer withdraw"),
+}
 
 
 Point: TypeAlias = Syscall | Moment
@@ -162,14 +178,15 @@ def _short(target: str) -> str:
     return re.sub(r"\d{3,}", "*", Path(target).name or target)
 
 
-def moments(place: Place) -> list[Moment]:
-    """All that the driver passes in a whole run."""
-    code, _ = place.finish(place.driver("run"))
+def moments(place: Place, seed: int = 0) -> list[Moment]:
+    """All that the driver passes in a whole run; with a seed, those of what the user says."""
+    code, _ = place.finish(place.driver("run", *(["", "0", str(seed)] if seed else [])))
     if code != 0:
         raise AssertionError(f"the driver exited with {code}: {_last_words(place)}")
     passed = json.loads((place.root / "moments.json").read_text())
     met = Counter(passed)
-    return [Moment(name, nth) for name in met for nth in range(1, met[name] + 1)]
+    found = [Moment(name, nth, seed) for name in met for nth in range(1, met[name] + 1)]
+    return [each for each in found if each.topic] if seed else found
 
 
 def _last_words(place: Place) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from crash_judge import Fault, Seen, faults
-from crash_place import Place, make_journal, printed_lines
+from crash_place import Place, make_journal, printed, printed_lines
 from crash_points import Moment, Phase, Point, Syscall, making_points, moments, run_points, traced
 from crash_task import Landings, effect_counts
 
@@ -139,6 +139,7 @@ def _tried(point: Point, place: Place, landings: Landings) -> Trial:
         effects=effect_counts(place.effects, landings.counted()),
         verified=verify(place.journal),
         alive=alive,
+        acknowledged=printed(place.acknowledged),
     )
     return Trial(
         point,
@@ -168,7 +169,8 @@ def _carrying_on(point: Point, place: Place, left: Left) -> list[str]:
     somebody must answer what the task asks there; a turn that has ended asks nothing more."""
     asks = isinstance(point, Moment) and not (left.facts and isinstance(left.facts[-1].fact, TurnEnded))
     if asks:
-        return place.driver("resume" if left.conversations else "run")
+        talk = ["", "0", str(point.seed)] if isinstance(point, Moment) and point.seed else []
+        return place.driver("resume" if left.conversations else "run", *talk)
     return place.resume(left.conversations[0]) if left.conversations else place.run()
 
 
@@ -250,9 +252,9 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def moments(self) -> list[Moment]:
-        """All there are, by a whole run that nobody kills."""
-        return self._pool.submit(_moments, self._root).result()
+    def moments(self, seed: int = 0) -> list[Moment]:
+        """All there are, by a whole run that nobody kills; with a seed, those of what the user says."""
+        return self._pool.submit(_moments, self._root, seed).result()
 
     def system_calls(self, *phases: Phase) -> list[Syscall]:
         """The same for writing system calls. `run` brings those of `quiet` with it."""
@@ -281,10 +283,10 @@ def take_in_orphans() -> None:
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
 
 
-def _moments(root: str) -> list[Moment]:
+def _moments(root: str, seed: int) -> list[Moment]:
     place = Place(Path(root) / f"worker-{os.getpid()}")
     place.lay_out(asks=True, journal=_empty_journal(place.root))
-    return moments(place)
+    return moments(place, seed)
 
 
 def _system_calls(root: str, phase: Phase) -> list[Syscall]:

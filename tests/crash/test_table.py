@@ -17,9 +17,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans and not
 
 QUICK_CALLS = 18
 QUICK_MOMENTS = 12
+QUICK_TALK = 6
 SLOW_S = 45.0
 """For each of the two slow tests; whole trials are added at the end."""
 SLOW_TRIALS = 50
+TALK_S = 15.0
+"""The same for what the user says."""
 RESUME_LIMIT_S = 15.0
 """Far below the 45 s of a lease, far above the second that it takes: other tests run at the same time."""
 
@@ -80,6 +83,14 @@ def test_every_kind_of_fact_has_its_moment(workers: Workers) -> None:
     }
 
 
+@pytest.mark.timeout(300)
+def test_killed_while_the_user_speaks(workers: Workers) -> None:
+    """Through the socket of the host: each topic has its moments."""
+    points = workers.moments(seed=1)
+    assert {point.topic for point in points} == {"inbox", "steering", "approval"}
+    judged(list(workers.try_all(spread(points)[:QUICK_TALK])), at_least=QUICK_TALK * 3 // 4)
+
+
 def test_the_first_fact_comes_with_the_task(workers: Workers) -> None:
     """Whoever was shown the id of a conversation can resume what was asked in it."""
     first, *_ = [facts_of(moment) for moment in workers.moments() if " append " in moment.name]
@@ -97,6 +108,13 @@ def test_killed_at_as_many_system_calls_as_time_allows(workers: Workers, strace:
     assert len({point.phase for point in points if isinstance(point, Syscall)}) == 4
     tried = workers.try_all(spread(points), until=time.monotonic() + SLOW_S, at_least=SLOW_TRIALS)
     judged(list(tried), at_least=SLOW_TRIALS * 3 // 4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_killed_at_as_many_moments_of_talk_as_time_allows(workers: Workers) -> None:
+    points = [point for seed in range(2, 5) for point in workers.moments(seed)]
+    judged(list(workers.try_all(spread(points), until=time.monotonic() + TALK_S, at_least=15)), at_least=10)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import Any, Literal, TypeVar, cast
 
 from turnwright.schema.facts import Fact
+from turnwright.schema.hosting import Request
 
 Port = TypeVar("Port")
 
@@ -61,8 +62,8 @@ def crashing(port: Port, plan: CrashPlan, *names: str) -> Port:
     """The same port with a moment before and after each of these methods.
 
     A port that is itself called, such as `record`, gives its one name: `crashing(record, plan, "record")`. A moment
-    is called `before NAME DETAIL`, where the detail is what can be read off the arguments: types of facts, a tool's
-    or a route's name. Of an async generator each batch is a moment too (`at NAME`).
+    is called `before NAME DETAIL`, where the detail is what can be read off the arguments: types of facts, the type of
+    a request, a tool's or a route's name. Of an async generator each batch is a moment too (`at NAME`).
     """
     if len(names) == 1 and not hasattr(port, names[0]):
         return cast(Port, _wrapped(cast(Callable[..., Any], port), names[0], plan))
@@ -117,6 +118,8 @@ def _moment(name: str, args: tuple[Any, ...]) -> str:
     if facts:
         return f"{name} {'+'.join(str(type(fact).__struct_config__.tag) for fact in facts)}"
     detail = args[0] if args else ""
+    if isinstance(detail, Request):
+        return f"{name} {detail.__struct_config__.tag}"
     detail = getattr(detail, "name", detail)
     return f"{name} {detail}" if isinstance(detail, str) and detail else name
 
