@@ -140,6 +140,8 @@ class Engine:
     def _journal_files(self) -> frozenset[tuple[int, int]]:
         """What no tool may open, by whatever name (J1a). `stat` opens nothing."""
         keys: set[tuple[int, int]] = set()
+        if self.loaded.settings.journal.url:
+            return frozenset(keys)
         with os.scandir(self.loaded.folders.journal) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # another process has just taken its log away

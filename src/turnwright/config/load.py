@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -98,6 +99,7 @@ def _check(settings: Settings, leaves: Mapping[KeyPath, Leaf]) -> None:
             raise ConfigError(
                 f"{leaves[path].place}: {dotted(path)} is not an address.", remedy="It begins with http:// or https://."
             )
+    _check_journal(settings.journal.url, leaves)
     for name, model in settings.catalogue.models.items():
         if (model.price.input is None) != (model.price.output is None):
             missing = "input" if model.price.input is None else "output"
@@ -105,3 +107,19 @@ def _check(settings: Settings, leaves: Mapping[KeyPath, Leaf]) -> None:
                 f"catalogue.models.{name}.price has no {missing} price.",
                 remedy="Give both, or neither: half a price would count as free.",
             )
+
+
+def _check_journal(url: str, leaves: Mapping[KeyPath, Leaf]) -> None:
+    if not url:
+        return
+    place = leaves["journal", "url"].place
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgresql", "postgres") or not parts.path.strip("/"):
+        raise ConfigError(
+            f"{place}: journal.url does not name a PostgreSQL database.",
+            remedy="It is written postgresql://user@host:port/name.",
+        )
+    if parts.password or "password=" in parts.query:
+        raise ConfigError(
+            f"{place}: journal.url holds a password.", remedy="Keep it in PGPASSWORD or in ~/.pgpass instead."
+        )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import apsw
 
+from turnwright.journal.payloads import Blob
 from turnwright.journal.records import Lease
 from turnwright.journal.rows import Entry
 from turnwright.schema.ids import Seq
@@ -21,15 +22,6 @@ class SqliteLease(Lease):
     __slots__ = ("last_hash", "number")
     number: int
     last_hash: bytes
-
-
-class Blob(NamedTuple):
-    """A payload as it will be stored."""
-
-    sha256: bytes
-    size_bytes: int
-    compressed: bool
-    data: bytes
 
 
 class Job(Generic[Answer]):

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import zlib
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import apsw
-import msgspec
 
 from turnwright.journal import leases
 from turnwright.journal.database import explained, open_reader
-from turnwright.journal.records import ConversationSummary, Damaged
+from turnwright.journal.records import ConversationSummary
 from turnwright.journal.rows import COMPACTED, OPENED, TURN_ENDED, TURN_STARTED, Row, fault_in, read_row
+from turnwright.journal.stretches import END, Read, Stretch, judged, missing, opened_blob, shown_as
 from turnwright.journal.summaries import summary
 from turnwright.schema.errors import JournalDamaged
 from turnwright.schema.facts import ContextCompacted, Recorded
 from turnwright.schema.ids import ConversationId, Seq
-
-Read: TypeAlias = Recorded | Damaged
 
 _COLUMNS = "seq, at, schema_version, landmark, body, link"
 _AFTER = f"SELECT {_COLUMNS} FROM facts WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?"
@@ -36,23 +31,13 @@ _CONVERSATIONS = """
 """
 
 
-_END: Seq = 2**62
 _PREFIX = "SELECT parent, id, through FROM prefixes JOIN conversations ON number = parent WHERE conversation = ?"
-
-
-class Stretch(NamedTuple):
-    """Facts that one conversation owns and another shows: all of them, or what a fork shares."""
-
-    number: int
-    owner: ConversationId
-    after: Seq
-    through: Seq
 
 
 def stretches_of(connection: apsw.Connection, number: int, conversation_id: ConversationId) -> list[Stretch]:
     """What a conversation is made of, oldest first: its own facts, and before them those that it shares."""
     found: list[Stretch] = []
-    through = _END
+    through = END
     # A database that is only read may be older than forks.
     while (under := connection.execute(_PREFIX, (number,)).get if _knows_forks(connection) else None) is not None:
         parent, parent_id, shared = under
@@ -92,7 +77,7 @@ class Reader:
         for stretch in self._stretches(conversation_id):
             if seq < stretch.through and len(found) < limit:
                 reads = self._after(stretch, max(seq, stretch.after), limit - len(found))
-                found += _shown_as(conversation_id, stretch, reads)
+                found += shown_as(conversation_id, stretch, reads)
         return found
 
     def before(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Read]:
@@ -100,7 +85,7 @@ class Reader:
         for stretch in reversed(self._stretches(conversation_id)):
             if seq > stretch.after + 1 and len(found) < limit:
                 reads = self._up_to(stretch, min(seq, stretch.through + 1), limit - len(found))
-                found[:0] = _shown_as(conversation_id, stretch, reads)
+                found[:0] = shown_as(conversation_id, stretch, reads)
         return found
 
     def _after(self, stretch: Stretch, seq: Seq, limit: int) -> list[Read]:
@@ -110,10 +95,10 @@ class Reader:
             rows = self._rows(_AFTER, number, seq, ask)
         except (apsw.CorruptError, apsw.IOError):
             rows = [row for row in self._salvaged(number, owner) if row.seq > seq][:ask]
-        reads = _judged(owner, (row for row in rows if row.seq <= through), seq + 1)
-        if through != _END and len(rows) < ask:
+        reads = judged(owner, (row for row in rows if row.seq <= through), seq + 1)
+        if through != END and len(rows) < ask:
             last = reads[-1].seq if reads else seq
-            reads += _missing(owner, last + 1, through)
+            reads += missing(owner, last + 1, through)
         return reads
 
     def _up_to(self, stretch: Stretch, seq: Seq, limit: int) -> list[Read]:
@@ -123,7 +108,7 @@ class Reader:
         except (apsw.CorruptError, apsw.IOError):
             rows = [row for row in self._salvaged(number, owner) if row.seq < seq][-limit:]
         rows = [row for row in rows if row.seq > after]
-        return _judged(owner, rows, rows[0].seq if rows else seq)
+        return judged(owner, rows, rows[0].seq if rows else seq)
 
     def opening(self, conversation_id: ConversationId) -> tuple[list[Read], Seq]:
         """What stands before the cut, and the seq after which everything is needed."""
@@ -143,12 +128,7 @@ class Reader:
             row = self._connection.execute(
                 "SELECT compressed, data FROM blobs WHERE sha256 = ?", (bytes.fromhex(sha256),)
             ).get
-        if row is None:
-            raise _bad_blob(self._path, sha256, "is missing from")
-        data = unpacked(*row)
-        if data is None or hashlib.sha256(data).hexdigest() != sha256:
-            raise _bad_blob(self._path, sha256, "is damaged in")
-        return data
+        return opened_blob(sha256, row, str(self._path))
 
     def conversations(self, limit: int, now_ms: int, host: str) -> list[ConversationSummary]:
         with explained(self._path):
@@ -239,52 +219,3 @@ class Reader:
         raise JournalDamaged(
             f"The journal {self._path} cannot be read to its end.", remedy="Restore it from a backup if you have one."
         )
-
-
-def _judged(conversation_id: ConversationId, rows: Iterable[Row], expected: Seq) -> list[Read]:
-    """Each row as a record or as damage; a seq that is not there is damage too."""
-    found: list[Read] = []
-    for row in rows:
-        read = read_row(conversation_id, row)
-        if isinstance(read, Recorded):
-            found += _missing(conversation_id, expected, read.seq - 1)
-        else:
-            # A damaged row's own seq may be part of the damage; its place is not.
-            read = msgspec.structs.replace(read, seq=expected)
-        found.append(read)
-        expected = read.seq + 1
-    return found
-
-
-def _missing(conversation_id: ConversationId, first: Seq, last: Seq) -> list[Damaged]:
-    return [Damaged(conversation_id=conversation_id, seq=seq, why="it is missing") for seq in range(first, last + 1)]
-
-
-def _shown_as(conversation_id: ConversationId, stretch: Stretch, reads: list[Read]) -> list[Read]:
-    """A fork shows the facts that it shares as its own."""
-    if stretch.owner == conversation_id:
-        return reads
-    return [msgspec.structs.replace(each, conversation_id=conversation_id) for each in reads]
-
-
-def unpacked(compressed: int, data: bytes) -> bytes | None:
-    """None where it cannot be."""
-    try:
-        return zlib.decompress(data) if compressed else data
-    except zlib.error:
-        return None
-
-
-def _bad_blob(path: Path, sha256: str, how: str) -> JournalDamaged:
-    return JournalDamaged(
-        f"The payload {sha256} {how} the journal {path}.",
-        remedy="Run `turnwright journal verify` to see what else is lost.",
-    )
-
-
-def parted(reads: Sequence[Read]) -> tuple[list[Recorded], list[Damaged]]:
-    recorded: list[Any] = []
-    damaged: list[Any] = []
-    for read in reads:
-        (recorded if isinstance(read, Recorded) else damaged).append(read)
-    return recorded, damaged

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import hashlib
 import os
-import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -21,13 +18,16 @@ import apsw
 from turnwright.journal import leases
 from turnwright.journal.database import DATABASE, LOG, create, explained, open_writer, sync_folder
 from turnwright.journal.following import Watch
-from turnwright.journal.jobs import Append, Blob, Change, Job, SqliteLease
+from turnwright.journal.jobs import Append, Change, Job, SqliteLease
 from turnwright.journal.losses import note_losses
 from turnwright.journal.marks import MARK, Marks
+from turnwright.journal.paged import PagedReads
+from turnwright.journal.payloads import packed
 from turnwright.journal.processes import myself
-from turnwright.journal.reading import Read, Reader, parted
-from turnwright.journal.records import ConversationSummary, Damaged, Lease, Report, WallClock
+from turnwright.journal.reading import Reader
+from turnwright.journal.records import ConversationSummary, Lease, Report, WallClock
 from turnwright.journal.rows import Entry, entries, restored
+from turnwright.journal.stretches import Read
 from turnwright.journal.waking import Waker
 from turnwright.journal.writer import Writer
 from turnwright.schema.errors import InputError, JournalError, JournalUnwritable
@@ -36,13 +36,10 @@ from turnwright.schema.ids import ConversationId, Prefix, Seq
 
 Answer = TypeVar("Answer")
 
-PAGE_ROWS = 1_000
-"""Rows read in one go: a long read lets others in between."""
-COMPRESS_FROM_BYTES = 512
 _NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
 
-class SqliteJournal:
+class SqliteJournal(PagedReads):
     """Open it with `await SqliteJournal.open(folder, clock=clock)`; use it on that event loop; close it."""
 
     def __init__(self, folder: Path, clock: WallClock, label: str) -> None:
@@ -54,7 +51,7 @@ class SqliteJournal:
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal-reader")
         self._reader = Reader(folder / DATABASE)
         self._watch = Watch(folder / MARK)
-        self._damaged: dict[tuple[ConversationId, Seq], Damaged] = {}
+        super().__init__(self._watch)
         self._writer: Writer | None = None
         self._done: deque[Sequence[Job[Any]]] = deque()
         self._closed = False
@@ -176,8 +173,8 @@ class SqliteJournal:
         assert isinstance(lease, SqliteLease), "the lease of another journal"
         assert not lease.released, "the lease was given back"
         assert rows, "an append without facts"
-        packed = await asyncio.to_thread(_packed, blobs) if blobs else ()
-        job = Append(lease, rows, packed, self._loop.create_future())
+        stored = await asyncio.to_thread(packed, blobs) if blobs else ()
+        job = Append(lease, rows, stored, self._loop.create_future())
         writer.submit(job)
         return await job.future
 
@@ -215,48 +212,14 @@ class SqliteJournal:
 
     # Reading
 
-    async def since(self, conversation_id: ConversationId, seq: Seq = 0, limit: int | None = None) -> list[Recorded]:
-        """What comes after `seq`, oldest first. Damaged records are left out; `damaged` tells which."""
-        found: list[Recorded] = []
-        missing = limit
-        while missing is None or missing > 0:
-            ask = PAGE_ROWS if missing is None else min(missing, PAGE_ROWS)
-            reads = await self._in_thread(partial(self._reader.since, conversation_id, seq, ask))
-            found += self._sound(reads)
-            if len(reads) < ask:
-                break
-            seq = reads[-1].seq
-            missing = None if missing is None else missing - len(reads)
-        return found
+    async def _page(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Read]:
+        return await self._in_thread(lambda: self._reader.since(conversation_id, seq, limit))
 
-    async def before(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Recorded]:
-        """The last `limit` facts before `seq`, oldest first."""
-        return self._sound(await self._in_thread(lambda: self._reader.before(conversation_id, seq, limit)))
+    async def _page_before(self, conversation_id: ConversationId, seq: Seq, limit: int) -> list[Read]:
+        return await self._in_thread(lambda: self._reader.before(conversation_id, seq, limit))
 
-    async def tail(self, conversation_id: ConversationId, limit: int) -> list[Recorded]:
-        """The last `limit` facts, oldest first."""
-        return await self.before(conversation_id, 2**62, limit)
-
-    async def opening(self, conversation_id: ConversationId) -> list[Recorded]:
-        """What is needed to carry on: what opened it, and everything the last compaction did not digest."""
-        head, after = await self._in_thread(lambda: self._reader.opening(conversation_id))
-        return self._sound(head) + await self.since(conversation_id, after)
-
-    async def follow(self, conversation_id: ConversationId, since: Seq = 0) -> AsyncIterator[Recorded]:
-        """Everything after `since`, then whatever is appended, by any process, until the journal is closed."""
-        bell = self._watch.join(conversation_id)
-        try:
-            while not self._watch.closed:
-                bell.clear()
-                reads = await self._in_thread(partial(self._reader.since, conversation_id, since, PAGE_ROWS))
-                for record in self._sound(reads):
-                    yield record
-                if reads:
-                    since = reads[-1].seq
-                else:
-                    await bell.wait()
-        finally:
-            self._watch.leave(bell)
+    async def _beginning(self, conversation_id: ConversationId) -> tuple[list[Read], Seq]:
+        return await self._in_thread(lambda: self._reader.opening(conversation_id))
 
     async def blob(self, sha256: str) -> bytes:
         return await self._in_thread(lambda: self._reader.blob(sha256))
@@ -266,20 +229,11 @@ class SqliteJournal:
         now_ms, host = self._clock.wall_ms(), self._me.host
         return await self._in_thread(lambda: self._reader.conversations(limit, now_ms, host))
 
-    def damaged(self, conversation_id: ConversationId) -> list[Damaged]:
-        """Records that reads of this journal had to leave out so far."""
-        return [damaged for (name, _), damaged in sorted(self._damaged.items()) if name == conversation_id]
-
     async def verify(self) -> Report:
         """Everything is read; it may take a while, and others go on meanwhile."""
         from turnwright.journal.verify import verify
 
         return await asyncio.to_thread(verify, self.folder)
-
-    def _sound(self, reads: Sequence[Read]) -> list[Recorded]:
-        recorded, damaged = parted(reads)
-        self._damaged.update({(one.conversation_id, one.seq): one for one in damaged})
-        return recorded
 
     async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
         return await self._loop.run_in_executor(self._threads, work)
@@ -333,13 +287,3 @@ def _prepare_folder(folder: Path) -> None:
 
 def _releasing(lease: SqliteLease) -> Callable[[apsw.Connection], None]:
     return lambda connection: leases.release(connection, lease.number, lease.generation)
-
-
-def _packed(blobs: Mapping[str, bytes]) -> list[Blob]:
-    packed = []
-    for sha256, data in blobs.items():
-        assert hashlib.sha256(data).hexdigest() == sha256, f"a payload under the wrong name {sha256}"
-        small = zlib.compress(data, 3) if len(data) >= COMPRESS_FROM_BYTES else data
-        compressed = len(small) < len(data)
-        packed.append(Blob(bytes.fromhex(sha256), len(data), compressed, small if compressed else data))
-    return packed

@@ -18,14 +18,15 @@ import apsw
 import msgspec
 
 from turnwright.journal import losses
+from turnwright.journal.chain import chain_findings
 from turnwright.journal.database import DATABASE, LOG, PAGE_BYTES, explain, open_reader, register_checksums
 from turnwright.journal.log import Walk, walk
 from turnwright.journal.marks import MARK, Mark, read_mark
-from turnwright.journal.reading import stretches_of, unpacked
-from turnwright.journal.records import Damaged, Finding, Place, Report
-from turnwright.journal.rows import HASH_BYTES, NO_HASH, Row, landmark_of, read_row
+from turnwright.journal.reading import stretches_of
+from turnwright.journal.records import Finding, Place, Report
+from turnwright.journal.rows import HASH_BYTES, NO_HASH, Row
+from turnwright.journal.stretches import unpacked
 from turnwright.schema.errors import InputError, JournalError, JournalTooNew
-from turnwright.schema.facts import Fact, refs_of
 
 LOCK_PAGE = 0x40000000 // PAGE_BYTES + 1
 """SQLite never writes the page that holds its lock bytes."""
@@ -171,8 +172,11 @@ class _Verification:
         for number, conversation_id in found:
             count = 0
             with self._errors_found("record", f"{conversation_id} cannot be read to its end: "):
-                for row in self._chain(connection, number, conversation_id):
-                    self._record(conversation_id, row)
+                first, before = self._beginning(connection, number, conversation_id)
+                for found_in_row in chain_findings(
+                    conversation_id, _rows(connection, number), first, before, self._blobs
+                ):
+                    self._findings += found_in_row
                     count += 1
             conversations += count > 0
             facts += count
@@ -181,26 +185,6 @@ class _Verification:
             if held != (last or 0) or held != facts:
                 self._found("database", f"{last or 0} facts were written, {held} are held and {facts} can be reached")
         self._report = msgspec.structs.replace(self._report, conversations=conversations, facts=facts)
-
-    def _chain(self, connection: apsw.Connection, number: int, conversation_id: str) -> Iterator[Row]:
-        """The rows of a conversation, each held against the one before."""
-        query = "SELECT seq, at, schema_version, landmark, body, link FROM facts WHERE conversation = ? ORDER BY seq"
-        expected, before = self._beginning(connection, number, conversation_id)
-        for found in connection.execute(query, (number,)):
-            row = Row(*found)
-            if row.seq != expected:
-                self._found(
-                    "record", f"{conversation_id} lacks seq {expected} to {row.seq - 1}", conversation_id, expected
-                )
-            elif row.link[:HASH_BYTES] != before:
-                self._found(
-                    "record",
-                    f"{conversation_id} seq {row.seq} does not follow the one before",
-                    conversation_id,
-                    row.seq,
-                )
-            yield row
-            expected, before = row.seq + 1, row.link[HASH_BYTES:]
 
     def _beginning(self, connection: apsw.Connection, number: int, conversation_id: str) -> tuple[int, bytes]:
         """The first seq of its own and what that follows: nothing, or the last fact that a fork shares."""
@@ -222,24 +206,16 @@ class _Verification:
             row = first[:HASH_BYTES] if first else NO_HASH
         return own.after + 1, row[-HASH_BYTES:]
 
-    def _record(self, conversation_id: str, row: Row) -> None:
-        read = read_row(conversation_id, row)
-        if isinstance(read, Damaged):
-            self._found("record", f"{conversation_id} seq {row.seq} is damaged: {read.why}", conversation_id, row.seq)
-            return
-        if isinstance(read.fact, Fact) and landmark_of(read.fact) != row.landmark:
-            self._found("record", f"{conversation_id} seq {row.seq} is filed as another kind", conversation_id, row.seq)
-        for ref in refs_of(read.fact):
-            if ref.sha256 not in self._blobs:
-                self._found(
-                    "blob", f"payload {ref.sha256} of {conversation_id} seq {row.seq} is gone", conversation_id, row.seq
-                )
-
     def _against_mark(self, connection: apsw.Connection, mark: Mark) -> None:
         with self._errors_found("database"):
             what = losses.lost(connection, mark)
             if what is not None:
                 self._found("log", what)
+
+
+def _rows(connection: apsw.Connection, number: int) -> Iterator[Row]:
+    query = "SELECT seq, at, schema_version, landmark, body, link FROM facts WHERE conversation = ? ORDER BY seq"
+    return (Row(*found) for found in connection.execute(query, (number,)))
 
 
 @contextmanager

@@ -233,6 +233,14 @@ class HostSettings(Section, frozen=True, kw_only=True):
     answered, which is a denial."""
 
 
+class JournalSettings(Section, frozen=True, kw_only=True):
+    """`journal`: where facts are kept."""
+
+    url: str = ""
+    """A PostgreSQL database, as `postgresql://user@host:port/name`, shared by every process that names it. The password
+    belongs into `PGPASSWORD` or `~/.pgpass`. Empty: a file in the data folder."""
+
+
 class Logging(Section, frozen=True, kw_only=True):
     """`logging`: what is said on stderr while a turn runs."""
 
@@ -256,6 +264,7 @@ class Settings(Section, frozen=True, kw_only=True):
     guards: Guards = Guards()
     completion: Completion = Completion()
     host: HostSettings = HostSettings()
+    journal: JournalSettings = JournalSettings()
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from contextlib import suppress
 
 import msgspec
 
+from turnwright.app.journals import has_journal
 from turnwright.app.reading import open_for_reading
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_json_option, count, loaded_config
@@ -28,9 +28,8 @@ def run(args: argparse.Namespace) -> int:
     loaded = loaded_config(args, workspace_of(args.cwd))
 
     async def main() -> int:
-        with suppress(PermissionError):  # the journal itself says it better
-            if not loaded.folders.journal.exists():
-                return _tell([], frozenset(), as_json=args.json)
+        if not has_journal(loaded):
+            return _tell([], frozenset(), as_json=args.json)
         async with open_for_reading(loaded) as journal:
             listed = await journal.conversations(args.limit)
             found = [folded(fold_session, Session(), await journal.since(each.id)) for each in listed]
