@@ -14,13 +14,14 @@ import msgspec
 from turnwright.kernel.guards import wording
 from turnwright.kernel.guards.completion import TOOL
 from turnwright.kernel.guards.guard_set import Chosen, GuardSet
-from turnwright.kernel.guards.kind import Kind
-from turnwright.kernel.guards.registry import GUARDS, chosen
+from turnwright.kernel.guards.kind import Kind, TrippedAs
+from turnwright.kernel.guards.registry import GUARDS, chosen, settings_of, thresholds
 from turnwright.kernel.ports import Guards, LookInto
 from turnwright.machine.port import Machine
 from turnwright.schema import settings as tree
 from turnwright.schema.errors import ConfigError, MachineError
 from turnwright.schema.guards import Completion, GuardSettings, PluginGuard
+from turnwright.schema.verdicts import StopReason
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -64,6 +65,51 @@ def told_of(completion: Completion) -> str:
     return wording.how_it_ends(TOOL if completion.tool else "", completion.sentinel) if completion.enabled else ""
 
 
+class Threshold(msgspec.Struct, frozen=True, kw_only=True):
+    value: Any
+    default: Any
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A guard, for whoever wants to know what it does."""
+
+    name: str
+    key: str
+    enabled: bool
+    watches: str
+    verdicts: tuple[TrippedAs, ...]
+    reasons: tuple[StopReason, ...]
+    thresholds: dict[str, Threshold]
+    source: str = ""
+    """The package that it comes with; empty for ours."""
+
+
+def listed(settings: tree.Settings) -> list[Listed]:
+    """Every guard there is, in the order in which they are asked: ours, then those of installed packages."""
+    rows = [_row(kind, settings_of(kind, settings.guards, settings.completion)) for kind in GUARDS]
+    for name, point in sorted(installed().items()):
+        plugin = settings.guards.plugins.get(name, PluginGuard(enabled=False))
+        kind = kind_of(point)
+        own = msgspec.structs.replace(_own_settings(name, kind, plugin), enabled=plugin.enabled)
+        source = point.dist.name if point.dist else point.value
+        rows.append(msgspec.structs.replace(_row(kind, own), name=name, key=f"guards.{name}.options", source=source))
+    return rows
+
+
+def _row(kind: Kind, settings: GuardSettings) -> Listed:
+    """What the settings' fields are for, their own documentation says."""
+    values, defaults = thresholds(settings), thresholds(kind.settings())
+    return Listed(
+        name=kind.name,
+        key=kind.where,
+        enabled=settings.enabled,
+        watches=kind.watches,
+        verdicts=kind.verdicts,
+        reasons=kind.reasons,
+        thresholds={name: Threshold(value=value, default=defaults[name]) for name, value in values.items()},
+    )
+
+
 def unguarded() -> Guards:
     """For a model that is being tried out: what it does unhindered is what is to be seen."""
     return GuardSet(())
@@ -103,8 +149,12 @@ def _loaded(name: str, plugin: PluginGuard) -> tuple[Kind, GuardSettings]:
             remedy=f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}.",
         )
     kind = kind_of(points[name])
+    return kind, _own_settings(name, kind, plugin)
+
+
+def _own_settings(name: str, kind: Kind, plugin: PluginGuard) -> GuardSettings:
     try:
-        return kind, msgspec.convert({**plugin.options, "enabled": True}, kind.settings)
+        return msgspec.convert({**plugin.options, "enabled": True}, kind.settings)
     except msgspec.ValidationError as bad:
         raise ConfigError(
             f"guards.{name}.options: {bad}.", remedy="turnwright guards list shows what it takes."

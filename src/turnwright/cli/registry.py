@@ -36,6 +36,8 @@ COMMANDS: dict[str, str] = {
     "wire replay": "play recorded attempts through the codecs again, and compare",
     "wire serve-faults": "a server that misbehaves in every known way, for any client",
     "escalate": "one redacted zip about a failed step, for whoever runs the provider",
+    "guards list": "what watches over a turn, so that it ends: thresholds, keys, reasons",
+    "guards backtest": "what guards say of conversations that are over, and what they would have saved",
     "models": "what is known of models: prices, windows, abilities",
     "doctor": "check this machine and say what is missing",
     "config explain": "every setting, its value and where it came from",

@@ -3,6 +3,7 @@ sees each fact when, and as, a guard in the running turn saw it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -64,14 +65,12 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def new(self) -> tuple[Trip, ...]:
         """Said now and not then."""
-        then = {_what(trip) for trip in self.recorded}
-        return tuple(trip for trip in self.trips if _what(trip) not in then)
+        return _beyond(self.trips, self.recorded)
 
     @property
     def gone(self) -> tuple[Trip, ...]:
         """Said then and not now."""
-        now = {_what(trip) for trip in self.trips}
-        return tuple(trip for trip in self.recorded if _what(trip) not in now)
+        return _beyond(self.recorded, self.trips)
 
 
 async def backtest(journal: Journal[Any], conversation_id: ConversationId, guards: Guards) -> Backtest:
@@ -145,6 +144,18 @@ def _told(seq: Seq, said: GuardTripped) -> Trip:
     return Trip(
         seq=seq, guard=said.guard, verdict=said.verdict, why=said.why, turn_id=said.turn_id, call_id=said.call_id
     )
+
+
+def _beyond(some: Iterable[Trip], others: Iterable[Trip]) -> tuple[Trip, ...]:
+    """Those of `some` that have no counterpart among the others, each of which counts once."""
+    left = Counter(map(_what, others))
+    found = []
+    for trip in some:
+        if left[_what(trip)] > 0:
+            left[_what(trip)] -= 1
+        else:
+            found.append(trip)
+    return tuple(found)
 
 
 def _what(trip: Trip) -> tuple[TurnId | None, str, str, CallId | None, str]:

@@ -1,4 +1,5 @@
-"""Replies with nothing in them; and last steps that would leave the user without a word."""
+"""Replies with nothing in them; and last steps that would leave the user without a word, or with the announcement of
+what can no longer be done."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from turnwright.kernel.guards import wording
+from turnwright.kernel.guards.announced import announcement
 from turnwright.kernel.ports import Halt, Judgement, Nudge
 from turnwright.schema.facts import AttemptEnded, Fact, GuardTripped, ModelReplied, Note, StepStarted, ToolEnded
 from turnwright.schema.guards import EmptyGuard
@@ -57,7 +59,8 @@ class Empty:
     def _replied(self, fact: ModelReplied) -> Sequence[Judgement]:
         if fact.message.text.strip():
             self._said = fact.message.text
-            return ()
+            if not self._last_step or not announcement(fact.message.text):
+                return ()
         evidence = {"empties": self._empties, "verdict": fact.verdict}
         if fact.verdict == "empty":
             text = wording.no_answer_at_all(self._empties, self._ran, self._said)

@@ -166,12 +166,13 @@ GUARDS: tuple[Kind, ...] = (
 
 def chosen(guards: Guards, done: Completion) -> Chosen:
     """The built-in guards that are switched on, with their settings."""
-    found: list[tuple[Kind, GuardSettings]] = []
-    for kind in GUARDS:
-        settings: Any = done if kind.settings is Completion else getattr(guards, kind.name)
-        if settings.enabled:
-            found.append((kind, settings))
-    return found
+    every = [(kind, settings_of(kind, guards, done)) for kind in GUARDS]
+    return [(kind, settings) for kind, settings in every if settings.enabled]
+
+
+def settings_of(kind: Kind, guards: Guards, done: Completion) -> GuardSettings:
+    settings: GuardSettings = done if kind.settings is Completion else getattr(guards, kind.name)
+    return settings
 
 
 def thresholds(settings: GuardSettings) -> dict[str, Any]:
