@@ -204,6 +204,17 @@ def memory(bench: Bench) -> Iterator[Row]:
     )
 
 
+def following(bench: Bench) -> Iterator[Row]:
+    """No best of several: it is the worst that counts."""
+    for plan, count, figure, what in (
+        ("drip", bench.count(1_500, 400), "texts_p99_ms", "a piece of text"),
+        ("least", bench.count(200, 60), "facts_p99_ms", "a fact"),
+    ):
+        with serving(plan, count) as url:
+            late_ms = max(_worker("our", "follow", url, count)[figure] for _ in range(bench.repeats))
+        yield Row(measure=f"{what} at a follower in another process, p99", unit="ms", ours=late_ms, most=20)
+
+
 MEASURES: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "steps": steps,
     "growth": growth,
@@ -211,4 +222,5 @@ MEASURES: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "together": together,
     "starting": starting,
     "memory": memory,
+    "following": following,
 }

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from turnwright import Agent, Limits, standard_tools, tool
-from turnwright.app.engine import open_engine
+from turnwright.app.engine import Engine, open_engine
 from turnwright.app.turns import first_turn
 from turnwright.config.load import Flag, load
 from turnwright.schema.facts import ConversationOpened
@@ -100,15 +100,23 @@ async def agent(base_url: str, home: Path, *, real_tools: bool = False, config: 
 @asynccontextmanager
 async def session(base_url: str, home: Path) -> AsyncIterator[Session]:
     """One session for many conversations, as a server has it. Its data lie where TURNWRIGHT_HOME says."""
+    async with engine(base_url, home) as opened, session_of(opened, home) as made:
+        yield made
+
+
+@asynccontextmanager
+async def engine(base_url: str, home: Path) -> AsyncIterator[Engine]:
     flags = [
         Flag(path=("model",), value=f"endpoint/{MODEL}", flag="model="),
         Flag(path=("providers", "endpoint", "base_url"), value=f"{base_url}/v1", flag="base_url="),
     ]
-    workspace = workspace_in(home)
-    async with (
-        open_engine(load(workspace, flags=flags)) as engine,
-        engine.session(workspace, tools=SMALL_TOOLS) as opened,
-    ):
+    async with open_engine(load(workspace_in(home), flags=flags)) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def session_of(engine: Engine, home: Path) -> AsyncIterator[Session]:
+    async with engine.session(workspace_in(home), tools=SMALL_TOOLS) as opened:
         yield opened
 
 

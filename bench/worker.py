@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from bench import bare, ours
+from bench import bare, following, ours
 from turnwright import Recorded
 from turnwright.schema.facts import StepStarted
 from turnwright.schema.live import TextDelta, ToolArgsDelta
@@ -185,6 +185,16 @@ async def our_first(run: Run) -> Figures:
     return {"ms": median(late_ms[FIRST_STEPS:])}
 
 
+async def our_follow(run: Run) -> Figures:
+    """How late a follower in another process is."""
+    facts, texts = await following.late_ms(run.base_url, run.home, TASK)
+    return {"facts_p99_ms": _p99(facts), "texts_p99_ms": _p99(texts)}
+
+
+def _p99(numbers: list[float]) -> float:
+    return sorted(numbers)[min(len(numbers) - 1, len(numbers) * 99 // 100)]
+
+
 async def bare_first(run: Run) -> Figures:
     arrival = Arrival()
     late_ms: list[float] = []
@@ -259,6 +269,7 @@ MEASURES: Mapping[str, Mapping[str, Measure]] = {
     "fleet": {"our": our_fleet, "bare": bare_fleet},
     "idle": {"our": our_idle},
     "peak": {"our": our_peak},
+    "follow": {"our": our_follow},
     "crowd": {"our": our_crowd},
 }
 

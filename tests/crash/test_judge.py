@@ -56,6 +56,11 @@ def without(seen: Seen, call_id: str, kind: type[ToolStarted | ToolEnded]) -> li
     return [each for each in seen.at_death if not (isinstance(each.fact, kind) and each.fact.call_id == call_id)]
 
 
+def told(seen: Seen, **acknowledged: str) -> Seen:
+    """The user was told of something that is not on record."""
+    return replace(seen, acknowledged=[acknowledged])
+
+
 FAULTY: dict[str, tuple[Kind, Callable[[Seen], Seen]]] = {
     "a printed line differs": ("lost", lambda seen: replace(seen, printed=[seen.printed[3].replace(b"t_", b"u_")])),
     "a durable fact is gone": ("lost", lambda seen: replace(seen, finally_=seen.finally_[:4] + seen.finally_[5:])),
@@ -68,6 +73,12 @@ FAULTY: dict[str, tuple[Kind, Callable[[Seen], Seen]]] = {
     "another reason": ("unfinished", lambda seen: replace(seen, last_line=b'{"type":"result","reason":"length"}')),
     "two conversations": ("unfinished", lambda seen: replace(seen, conversations=2)),
     "an end that nobody knew of": ("untold", lambda seen: replace(seen, at_death=without(seen, "S1", ToolEnded))),
+    "a letter that was acknowledged": ("lost", lambda seen: told(seen, request="steer", inbox_id="m_1")),
+    "a letter that was taken back": (
+        "lost",
+        lambda seen: told(seen, request="withdraw", inbox_id="m_1", state="withdrawn"),
+    ),
+    "an answer": ("lost", lambda seen: told(seen, request="answer", approval_id="a_1", answer="yes")),
     "a process": ("left", lambda seen: replace(seen, alive=("sleep 600",))),
 }
 
