@@ -3,12 +3,13 @@ named now."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from turnwright.app.reading import facts_of, holder_of, named_conversation, open_for_reading
-from turnwright.config.load import Loaded
+from turnwright.config.load import Loaded, with_assigned
 from turnwright.journal.records import Holder
 from turnwright.schema.facts import ConversationOpened, Note, Recorded, TurnEnded, TurnStarted
 from turnwright.schema.ids import ConversationId
@@ -35,8 +36,7 @@ async def continued(loaded: Loaded, name: str) -> Continued:
         facts = await facts_of(journal, conversation_id)
         ended = isinstance(facts[-1].fact, TurnEnded)
         held_by = None if ended else await holder_of(journal, conversation_id)
-    opened = facts[0].fact
-    assert isinstance(opened, ConversationOpened), "a conversation begins with conversation.opened"
+    opened = opening_of(facts)
     return Continued(
         conversation_id=conversation_id,
         loaded=_as_it_began(loaded, opened),
@@ -44,6 +44,13 @@ async def continued(loaded: Loaded, name: str) -> Continued:
         facts=facts,
         held_by=held_by,
     )
+
+
+def opening_of(facts: Sequence[Recorded]) -> ConversationOpened:
+    """Its own: that of a fork comes after what it shares."""
+    own = [each.fact for each in facts if isinstance(each.fact, ConversationOpened)]
+    assert own, "a conversation begins with conversation.opened"
+    return own[-1]
 
 
 def with_caps_kept(taken_up: Continued) -> Loaded:
@@ -73,6 +80,7 @@ def _named_now(loaded: Loaded, path: tuple[str, ...]) -> bool:
 
 
 def _as_it_began(loaded: Loaded, opened: ConversationOpened) -> Loaded:
+    loaded = with_assigned(loaded, opened.settings)
     if _named_now(loaded, ("model",)) or not opened.model:
         return loaded
     settings = msgspec.structs.replace(loaded.settings, model=opened.model)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from turnwright import __version__
 from turnwright.app.running import Running
@@ -15,7 +16,9 @@ from turnwright.schema.settings import ENDPOINT, Provider, Settings
 from turnwright.session.conversation import Conversation, Session
 
 
-def opening(settings: Settings, workspace: Path, model: str = "") -> ConversationOpened:
+def opening(
+    settings: Settings, workspace: Path, model: str = "", *, assigned: Mapping[str, str] = MappingProxyType({})
+) -> ConversationOpened:
     """The first fact of a conversation: what it takes to find its model again."""
     endpoint = settings.providers.named.get(ENDPOINT, Provider())
     return ConversationOpened(
@@ -25,6 +28,7 @@ def opening(settings: Settings, workspace: Path, model: str = "") -> Conversatio
         base_url=endpoint.base_url,
         dialect=endpoint.dialect,
         api_key_env=endpoint.api_key_env,
+        settings=dict(assigned),
     )
 
 

@@ -36,6 +36,27 @@ def add_detach_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--detach", action="store_true", help="leave it running in the background, and say its id")
 
 
+def add_set_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        dest="assigned",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="any setting, for this conversation alone",
+    )
+
+
+def assigned_of(args: argparse.Namespace) -> dict[str, str]:
+    assigned: dict[str, str] = {}
+    for each in getattr(args, "assigned", ()):
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {each!r} is no KEY=VALUE.", remedy="Example: --set loop.limits.max_steps=20")
+        assigned[key] = value
+    return assigned
+
+
 def add_output_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", choices=OUTPUTS, default="text", help="text, one JSON object, or one per event")
 
@@ -62,7 +83,7 @@ def add_point(parser: argparse.ArgumentParser) -> None:
 def loaded_config(args: argparse.Namespace, workspace: Path) -> Loaded:
     """All layers, the flags of this command line among them."""
     file = Path(args.config).expanduser() if args.config else None
-    return load(workspace, file=file, flags=flags_of(args))
+    return load(workspace, file=file, flags=flags_of(args), assigned=assigned_of(args))
 
 
 def flags_of(args: argparse.Namespace) -> list[Flag]:

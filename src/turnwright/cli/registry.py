@@ -23,6 +23,8 @@ COMMANDS: dict[str, str] = {
     "stop": "stop a running turn, wherever it runs",
     "compact": "condense what lies behind, so that the next turns cost less",
     "replay": "run a recorded conversation again, offline, and find the first difference",
+    "fork": "a new conversation that shares the beginning of another, with another model, settings or task",
+    "diff": "compare two conversations step by step",
     "trace": "the timeline of a conversation: steps, attempts, tools, times, cost",
     "export": "a conversation for other programs, people or machines: JSON, Markdown, all of it",
     "import": "bring conversations in: exported ones, sessions of Claude Code and codex",

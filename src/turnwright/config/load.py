@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import msgspec
@@ -49,6 +50,7 @@ def load(
     *,
     file: Path | None = None,
     flags: Iterable[Flag] = (),
+    assigned: Mapping[str, str] = MappingProxyType({}),
     environ: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Reads every layer. A mistake anywhere is a ConfigError that names its place."""
@@ -63,11 +65,36 @@ def load(
         elif layer == "file" and path:
             raise ConfigError(f"The configuration {path} does not exist.", remedy="Check the name given to --config.")
     layers.append(environment_layer(environ))
+    layers.append(assigned_layer(assigned))
     layers.append(layer_of(_said(flags)))
     leaves = merged(layers)
     settings = settings_from(leaves)
     _check(settings, leaves)
     return Loaded(settings=settings, folders=folders, said=leaves, files=tuple(files))
+
+
+def assigned_layer(assigned: Mapping[str, str]) -> Layer:
+    """`--set KEY=VALUE`, by key: text, as in variables."""
+    said = [
+        Said(path=tuple(key.split(".")), value=value, place=Place(layer="flag", where=f"--set {key}"))
+        for key, value in assigned.items()
+    ]
+    return layer_of(said, textual=True)
+
+
+def with_assigned(loaded: Loaded, assigned: Mapping[str, str]) -> Loaded:
+    """What was set for a conversation when it began; what is said on this command line is stronger."""
+    kept = {path: leaf for path, leaf in assigned_layer(assigned).items() if not _on_command_line(loaded, path)}
+    if not kept:
+        return loaded
+    leaves = merged([loaded.said, kept])
+    settings = settings_from(leaves)
+    _check(settings, leaves)
+    return msgspec.structs.replace(loaded, settings=settings, said=leaves)
+
+
+def _on_command_line(loaded: Loaded, path: KeyPath) -> bool:
+    return path in loaded.said and loaded.said[path].place.layer == "flag"
 
 
 def project_config(cwd: Path, folders: Folders) -> Path | None:

@@ -79,6 +79,9 @@ class ConversationOpened(Fact, frozen=True, kw_only=True, tag="conversation.open
     api_key_env: str = ""
     parent: ConversationId | None = None
     forked_at: Seq | None = None
+    """The last fact that it shares with `parent`, where it is a fork of it."""
+    settings: dict[str, str] = {}
+    """What was set for this conversation alone, by `--set`."""
     title: str = ""
     errand: Errand | None = None
     """It is a subagent of `parent`; `call_id` is the call there that sent it."""

@@ -47,6 +47,9 @@ OPENS_NEXT: frozenset[StopReason] = frozenset({"stop", "length", "refused", "gua
 the user stopped it, time or money ran out, or nobody answers at the provider's."""
 
 PROCESS_DIED = "the process that ran the turn died"
+FORKED = "the conversation was forked here"
+BURIED = frozenset({PROCESS_DIED, FORKED})
+"""How a turn ends that the loop did not end."""
 
 
 Caps: TypeAlias = tuple[int | None, float | None]
@@ -108,6 +111,7 @@ class Conversation:
         self.last_reason: StopReason | None = None
         self._route = ""
         self._switched_to = ""
+        self._buried_as = PROCESS_DIED
         self._account = Account(session.limits, within=session.within)
         self._caps: Caps = (None, None)
         self._notices = session.notices
@@ -330,7 +334,7 @@ class Conversation:
                 TurnEnded(
                     turn_id=self.unfinished.turn_id,
                     reason="cancelled",
-                    detail=PROCESS_DIED,
+                    detail=self._buried_as,
                     steps=tally.steps,
                     usage=tally.usage,
                     cost_usd=tally.cost_usd,
@@ -386,6 +390,12 @@ class Conversation:
             data: Detail = {"max_tokens": tokens, "max_cost_usd": cost_usd}
             await self._write(Note(code="budget-changed", text=said, data=data))
 
+    def _begin_fork(self, opened: ConversationOpened) -> None:
+        """Where it came from went its own ways; the model may be another one now."""
+        self._route = self._switched_to = ""
+        self._buried_as = FORKED
+        self._session.model.prefer(opened.model)
+
     def _fold(self, fact: KnownFact | Unknown) -> None:
         self.history.apply(fact)
         self._inbox.apply(fact)
@@ -399,6 +409,8 @@ class Conversation:
             case _:
                 pass
         match fact:
+            case ConversationOpened(forked_at=int()):
+                self._begin_fork(fact)
             case TurnStarted(max_tokens=tokens, max_cost_usd=cost_usd):
                 self._caps = tokens, cost_usd
             case ContextCompacted(task=TaskSoFar(max_tokens=tokens, max_cost_usd=cost_usd)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from pathlib import Path
 
 from turnwright.app.continuing import continued
@@ -16,7 +17,9 @@ from turnwright.cli.options import (
     add_config_options,
     add_detach_option,
     add_model_options,
+    add_set_option,
     add_turn_options,
+    assigned_of,
     loaded_config,
 )
 from turnwright.cli.watching import watched
@@ -30,7 +33,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     taken_up.add_argument(
         "--continue", dest="resume", action="store_const", const="last", help="the same for the newest conversation"
     )
+    taken_up.add_argument(
+        "--fork", metavar="ID[:SEQ]", help="the task is the next turn of a new conversation that shares this beginning"
+    )
     add_model_options(parser)
+    add_set_option(parser)
     add_config_options(parser)
     add_turn_options(parser)
     add_detach_option(parser)
@@ -40,6 +47,10 @@ def run(args: argparse.Namespace) -> int:
     here = workspace_of(args.cwd)
     task = task_of(args.task)
     loaded = loaded_config(args, here)
+    if args.fork:
+        from turnwright.cli.commands.fork import forked_at
+
+        args.resume = asyncio.run(forked_at(args, loaded, args.fork)).conversation_id
 
     def turn(away: Away | None = None) -> int:
         return event_loop.run(
@@ -58,7 +69,7 @@ async def _first(args: argparse.Namespace, loaded: Loaded, workspace: Path, task
         questions = questions_of(args, engine)
         async with (
             engine.session(workspace, ask=questions, mode=args.mode) as session,
-            first_turn(session, task, opening(loaded.settings, workspace)) as running,
+            first_turn(session, task, opening(loaded.settings, workspace, assigned=assigned_of(args))) as running,
         ):
             return await watched(running, engine, args.output, questions, away)
 

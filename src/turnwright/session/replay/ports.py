@@ -46,6 +46,7 @@ from turnwright.schema.facts import (
     GuardTripped,
     InboxAdmitted,
     ModelReplied,
+    Note,
     Recorded,
     StepStarted,
     ToolEnded,
@@ -100,8 +101,6 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """Of every tool that was ever called."""
     concurrent: frozenset[str]
     """Tools with effects that ran beside others."""
-    offered: bool
-    """There were tools at all."""
 
 
 def recording_of(facts: Sequence[Recorded]) -> Recording:
@@ -129,8 +128,7 @@ def recording_of(facts: Sequence[Recorded]) -> Recording:
             case _:
                 pass
     concurrent = frozenset(name for name in beside if effects[name] != "reads")
-    offered = any(isinstance(each.fact, StepStarted) and each.fact.tools_offered for each in facts)
-    return Recording(letters=letters, effects=effects, names=tuple(names), concurrent=concurrent, offered=offered)
+    return Recording(letters=letters, effects=effects, names=tuple(names), concurrent=concurrent)
 
 
 class RecordedModel:
@@ -273,13 +271,24 @@ class RecordedTools:
             )
             for name in recording.names
         )
-        self._offered = (specs or (_ANY,)) if recording.offered else ()
+        self._offered = specs or (_ANY,)
         tape.on_commit(self._release)
 
     def offered(self, mode: str) -> tuple[ToolSpec, ...]:
         del mode
         self._checked.clear()
-        return self._offered
+        found = self._tape.first(StepStarted)
+        if found is None or found[1].tools_offered or self._wrapping_up(found[0]):
+            return self._offered
+        return ()
+
+    def _wrapping_up(self, place: int) -> bool:
+        """The step at that place goes without tools, whatever is offered."""
+        return self.wrapping_up or any(
+            (isinstance(fact, Note) and fact.code == "wrap-up")
+            or (isinstance(fact, GuardTripped) and fact.verdict == "force_answer")
+            for fact in (each.fact for each in self._tape.facts[:place])
+        )
 
     def check(self, name: str, arguments: str) -> Ready | Unfit | Asks:
         """What became of this call then: it was refused, needed a yes, or simply ran."""
@@ -329,6 +338,8 @@ class RecordedTools:
 
     left_over: Sequence[ToolCall] = ()
     """Calls of a reply that an earlier process recorded."""
+    wrapping_up = False
+    """A summary was asked for in an earlier process."""
 
     async def run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         tape = self._tape
@@ -613,6 +624,7 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
 
     left_over: Sequence[ToolCall]
     """Calls of a reply that another process recorded."""
+    wrapping_up: bool
     limits: Limits
     spent: Charge
 
@@ -633,7 +645,7 @@ def recorded_ports(
     ids = RecordedIds(tape)
     model = RecordedModel(tape, ids, bytes_of)
     tools = RecordedTools(tape, recording, model, rerun)
-    tools.left_over = before.left_over
+    tools.left_over, tools.wrapping_up = before.left_over, before.wrapping_up
 
     async def asleep() -> None:
         end = tape.next_is(TurnEnded)

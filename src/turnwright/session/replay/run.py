@@ -13,6 +13,7 @@ from turnwright.kernel.loop import Turn, run_turn
 from turnwright.kernel.spending import Charge, Spending
 from turnwright.schema.facts import (
     AttemptStarted,
+    ConversationOpened,
     Fact,
     KnownFact,
     Note,
@@ -25,7 +26,7 @@ from turnwright.schema.facts import (
 from turnwright.schema.ids import ConversationId, Seq
 from turnwright.schema.limits import rules_of_record
 from turnwright.session.cancel import Cancellation
-from turnwright.session.conversation import PROCESS_DIED
+from turnwright.session.conversation import BURIED
 from turnwright.session.replay.clock import RecordedClock
 from turnwright.session.replay.ports import Before, Bytes, Played, Recording, Rerun, recorded_ports, recording_of
 from turnwright.session.replay.tape import Died, Diverged, Tape
@@ -118,7 +119,7 @@ def runs_of(facts: Sequence[Recorded]) -> Iterator[tuple[int, int]]:
                     yield begin, place
                 begin = place
             case TurnEnded(detail=detail) if begin is not None:
-                yield begin, place if detail == PROCESS_DIED else place + 1
+                yield begin, place if detail in BURIED else place + 1
                 begin = None
             case _:
                 pass
@@ -156,6 +157,8 @@ class Standing:
                 self.begun, self.tally = fact, Tally()
             case TurnEnded():
                 self.begun = None
+            case ConversationOpened(forked_at=int()):
+                self.route = ""
             case AttemptStarted(route=route):
                 self.route = route
                 self.tally.apply(fact)
@@ -175,6 +178,7 @@ async def _played(
     turn = _turn(facts, standing)
     before = Before(
         left_over=[call for call, _ in standing.history.open_calls()],
+        wrapping_up=turn.begun is not None and turn.begun.wrapping_up is not None,
         limits=turn.limits,
         spent=standing.spending.spent if turn.begun or turn.continued else Charge(),
     )

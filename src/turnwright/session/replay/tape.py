@@ -37,7 +37,9 @@ Kind = TypeVar("Kind", bound=Fact)
 
 OUTSIDE = (ConversationOpened, InboxAdmitted, InboxWithdrawn, WorkspaceSaved, Unknown)
 """Facts that others than the loop record while it runs: taken over as they are."""
-NOTES_OF_THE_LOOP = frozenset({"turn-resumed", "wrap-up", "alert", "prefix-changed", "compaction-failed"})
+NOTES_OF_THE_LOOP = frozenset(
+    {"turn-resumed", "wrap-up", "alert", "prefix-changed", "compaction-failed", "budget-warning"}
+)
 INTERRUPTIONS: frozenset[StopReason] = frozenset({"cancelled", "idle-timeout", "step-timeout", "wall-timeout"})
 """What ends a turn from outside of its own order of things."""
 TASK_CANCELLED = "the task that ran the turn was cancelled"
