@@ -19,6 +19,7 @@ from turnwright.app.journals import opened_journal
 from turnwright.app.masked_tools import MaskedTools
 from turnwright.app.models import Opened, opened_model
 from turnwright.app.skills import Skills, skill_tool, skills_for
+from turnwright.app.versions import WorkspaceVersions
 from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
 from turnwright.config.tool_environment import tool_environment
@@ -107,6 +108,7 @@ class Engine:
                     json_object=json_object,
                 ),
                 guards=guards or guards_of(settings),
+                versions=self._versions(stack, workspace, chosen),
                 look_into=look_into(machine),
                 clock=self.clock,
                 ids=SystemIds(self.clock.wall_ms),
@@ -125,6 +127,17 @@ class Engine:
                     for why in skipped
                 ),
             )
+
+    def _versions(
+        self, stack: AsyncExitStack, workspace: Path, chosen: Sequence[Callable[..., Any]]
+    ) -> WorkspaceVersions | None:
+        """None where no tool of ours is offered that may change a file."""
+        settings = self.loaded.settings.versions
+        if not settings.enabled or not {"write", "edit", "patch", "bash"} & {each.__name__ for each in chosen}:
+            return None
+        versions = WorkspaceVersions(workspace, self.loaded.folders.data, settings, self.clock.wall_ms)
+        stack.push_async_callback(versions.close)
+        return versions
 
     def _instructions(self, workspace: Path) -> Instructions:
         return instructions_for(

@@ -23,7 +23,9 @@ from turnwright.kernel.ports import (
     Nudge,
     Ports,
     Record,
+    Saved,
     Truncate,
+    Unsaved,
     Warn,
 )
 from turnwright.kernel.prefix import bought_again
@@ -39,6 +41,7 @@ from turnwright.schema.facts import (
     ToolEnded,
     TurnEnded,
     TurnStarted,
+    WorkspaceSaved,
 )
 from turnwright.schema.ids import ConversationId, StepId, TurnId, step_id
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry, Rules, check_limits, recorded_rules
@@ -47,6 +50,9 @@ from turnwright.schema.messages import AssistantMessage, Image, RuntimeMessage, 
 from turnwright.schema.parts import Usage
 from turnwright.schema.prompt import Prompt, ToolSpec
 from turnwright.schema.verdicts import Effect, StopReason, TaskClass, Verdict
+
+CHANGES: frozenset[Effect] = frozenset({"writes", "runs"})
+"""Effects after which the workspace may be another."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,12 +144,18 @@ class _RunningTurn:
         )
         self.began = ports.clock.monotonic()
         self.waiting_for = "the first step"
+        self.version_after: StepId | None = None
+        """The step after which the workspace is being saved; None: before the turn."""
         self.nudge: Nudge | None = None
         """How the next step's question differs from the usual."""
         self.offered: tuple[ToolSpec, ...] = ()
         self.specs: dict[str, ToolSpec] = {}
 
     async def open(self) -> None:
+        await self.say_it_begins()
+        self.begin_version()
+
+    async def say_it_begins(self) -> None:
         turn = self.turn
         if turn.begun is not None:
             await self.scribe.record(
@@ -354,7 +366,32 @@ class _RunningTurn:
     async def act(self, in_step: StepId, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
         self.now_waiting_for("tools: " + ", ".join(call.name for call in calls[:4]))
         await self.look_for_guards(in_step)
+        await self.run_calls(in_step, dispatcher, calls)
+
+    async def run_calls(self, in_step: StepId, dispatcher: Dispatcher, calls: Sequence[ToolCall]) -> None:
+        changing = any(call.name in self.specs and self.specs[call.name].effect in CHANGES for call in calls)
+        if changing:
+            await self.record_version()
         await dispatcher.run(calls, self.specs, self.scribe.not_to_run())
+        if changing:
+            self.begin_version(in_step)
+
+    def begin_version(self, after: StepId | None = None) -> None:
+        """The workspace is saved beside the next request: nobody waits for it but the next call that may change it."""
+        if self.ports.versions is not None:
+            self.version_after = after
+            self.ports.versions.begin()
+
+    async def record_version(self) -> None:
+        saved = None if self.ports.versions is None else await self.ports.versions.settled()
+        turn_id, after = self.turn.turn_id, self.version_after
+        match saved:
+            case Saved(tree, files):
+                self.scribe.note(WorkspaceSaved(turn_id=turn_id, step_id=after, tree=tree, files=files))
+            case Unsaved(why):
+                self.scribe.note(Note(turn_id=turn_id, step_id=after, code="workspace-not-saved", text=why))
+            case None:
+                pass
 
     async def make_room(self) -> ContextCompacted | str:
         step = msgspec.structs.replace(self.begin_step(offer_tools=True), turn_id=None, step_id=None)
@@ -389,12 +426,14 @@ class _RunningTurn:
                 where = reply.turn_id or "", reply.step_id or ""
                 await self.look_for_guards(where[1])
                 dispatcher = self.dispatcher_for(*where)
-                await dispatcher.run(left, self.specs, self.scribe.not_to_run())
+                await self.run_calls(where[1], dispatcher, left)
                 return None
 
     async def close(self, end: End) -> TurnOutcome:
         """`turn.ended` is the last fact on every path; it is sealed once it is durable (K3)."""
         tally = self.tally
+        if end.reason not in ("cancelled", "internal-error"):
+            await self.record_version()
         if end.reason == "stop" and tally.denials:
             end = End("needs-user", f"{tally.denials} questions had nobody to answer them")
         self.scribe.hear(Warn, Block, Truncate, Nudge, ForceAnswer, Halt)

@@ -293,6 +293,31 @@ class Cancel(Protocol):
         ...
 
 
+class Saved(msgspec.Struct, frozen=True):
+    """The workspace as it was, under this name."""
+
+    tree: str
+    files: int
+
+
+class Unsaved(msgspec.Struct, frozen=True):
+    """It is not known how it was."""
+
+    why: str
+
+
+class Versions(Protocol):
+    """The workspace before and after whatever changes it, saved beside everything else (X7)."""
+
+    def begin(self) -> None:
+        """Save what is there now. Returns at once."""
+        ...
+
+    async def settled(self) -> Saved | Unsaved | None:
+        """What became of the save that was begun; None where none was. Waits for it, within bounds."""
+        ...
+
+
 Ask: TypeAlias = Callable[[Question], Awaitable[str | None]]
 """Puts a question to the user. None when nobody can answer."""
 
@@ -313,5 +338,7 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     emit: Emit
     look_into: LookInto | None = None
     """None where there is no workspace; guards then learn nothing of it."""
+    versions: Versions | None = None
+    """None where nothing is saved, and nothing can be taken back."""
     jitter: Callable[[], float]
     """Between -1 and 1: spreads the retries of many conversations."""

@@ -241,6 +241,34 @@ class JournalSettings(Section, frozen=True, kw_only=True):
     belongs into `PGPASSWORD` or `~/.pgpass`. Empty: a file in the data folder."""
 
 
+class VersionSettings(Section, frozen=True, kw_only=True):
+    """`versions`: the workspace before and after each step that changes it, for `turnwright undo` and `diff`."""
+
+    enabled: bool = True
+    ignore: tuple[str, ...] = (
+        ".git",
+        ".hg",
+        ".svn",
+        "node_modules",
+        ".venv",
+        "venv",
+        "__pycache__",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".tox",
+        ".DS_Store",
+    )
+    """Names, or patterns for names, that are neither saved nor put back, wherever they are. A repository's own data
+    (`.git`) must stay among them: undoing never touches its index, branches or stashes."""
+    file_bytes_max: int = 100 * 1024 * 1024
+    """A larger file is not saved: that it changed is seen, and undoing says that it cannot put it back."""
+    bytes_max: int = 4 * 1024 * 1024 * 1024
+    """What all versions of all workspaces may take, compressed. Beyond it the oldest are let go."""
+    patience_s: Seconds = 20.0
+    """How long the first change of a turn waits for what was there before to be saved."""
+
+
 class Logging(Section, frozen=True, kw_only=True):
     """`logging`: what is said on stderr while a turn runs."""
 
@@ -265,6 +293,7 @@ class Settings(Section, frozen=True, kw_only=True):
     completion: Completion = Completion()
     host: HostSettings = HostSettings()
     journal: JournalSettings = JournalSettings()
+    versions: VersionSettings = VersionSettings()
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""

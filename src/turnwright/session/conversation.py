@@ -10,7 +10,7 @@ import msgspec
 from turnwright.kernel.history import History
 from turnwright.kernel.limits import Tally
 from turnwright.kernel.loop import Turn, TurnOutcome, compact, run_turn
-from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, LookInto, Model, Ports, Tools
+from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, LookInto, Model, Ports, Tools, Versions
 from turnwright.kernel.spending import Spending
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import (
@@ -87,6 +87,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """The budget of whoever sent this conversation as a subagent."""
     look_into: LookInto | None = None
     """What guards may know of the workspace; None where there is none."""
+    versions: Versions | None = None
 
 
 class JitterSource(Protocol):
@@ -324,6 +325,7 @@ class Conversation:
             emit=self._broadcast.emit,
             jitter=self._session.jitter,
             look_into=self._session.look_into,
+            versions=self._session.versions,
         )
 
     async def _bury_unfinished(self) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from turnwright.machine.versions.objects import Objects
 from turnwright.machine.versions.trees import Digest, Folder, Leaf, digest_of
+from turnwright.schema.errors import MachineError
 
 PIECE_BYTES = 4 * 1024 * 1024
 SETTLED_NS = 100_000_000
@@ -77,6 +78,11 @@ class Scanner:
         self._key = f"{workspace}\0{' '.join(sorted(rules.ignore))}"
         """With other rules everything is looked at anew."""
         self._seen: dict[str, Seen] | None = None
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """End a save that runs on another thread, at its next folder."""
+        self._given_up = True
 
     def save(self, now_ns: int) -> Saved:
         """Blocking, and not cheap the first time. OSError where the workspace itself cannot be read."""
@@ -117,6 +123,8 @@ class Scanner:
         fresh: dict[str, tuple[Sign | None, Leaf]] = {}
         folders: list[tuple[str, int]] = []
         look.alive.add(path)
+        if self._given_up:
+            raise MachineError(f"Saving {self._workspace} was given up.")
         with os.scandir(fd) as entries:
             for entry in entries:
                 name = entry.name

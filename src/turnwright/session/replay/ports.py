@@ -26,11 +26,13 @@ from turnwright.kernel.ports import (
     Refused,
     Repeated,
     Route,
+    Saved,
     ToolContext,
     ToolOutcome,
     Tried,
     Truncate,
     Unfit,
+    Unsaved,
     Warn,
     Watch,
 )
@@ -53,6 +55,7 @@ from turnwright.schema.facts import (
     ToolStarted,
     TurnEnded,
     Unknown,
+    WorkspaceSaved,
 )
 from turnwright.schema.ids import CallId
 from turnwright.schema.limits import Limits
@@ -619,6 +622,30 @@ class RecordedAnswers:
         raise AssertionError("an interruption does not come back")
 
 
+class RecordedVersions:
+    """What became of each save, in the order in which they were begun."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._begun = False
+
+    def begin(self) -> None:
+        self._begun = True
+
+    async def settled(self) -> Saved | Unsaved | None:
+        begun, self._begun = self._begun, False
+        if begun:
+            for _, fact in self._tape.coming():
+                match fact:
+                    case WorkspaceSaved(tree=tree, files=files):
+                        return Saved(tree, files)
+                    case Note(code="workspace-not-saved", text=why):
+                        return Unsaved(why)
+                    case _:
+                        pass
+        return None
+
+
 class Before(msgspec.Struct, frozen=True, kw_only=True):
     """What a run of the loop begins with."""
 
@@ -666,6 +693,7 @@ def recorded_ports(
         ask=RecordedAnswers(tape),
         emit=_unheard,
         jitter=lambda: 0.0,
+        versions=RecordedVersions(tape),
     )
     return Played(ports=ports, model=model, tools=tools)
 
