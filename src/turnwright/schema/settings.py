@@ -245,6 +245,7 @@ class VersionSettings(Section, frozen=True, kw_only=True):
     """`versions`: the workspace before and after each step that changes it, for `turnwright undo` and `diff`."""
 
     enabled: bool = True
+    """Off: nothing is saved, and nothing can be taken back."""
     ignore: tuple[str, ...] = (
         ".git",
         ".hg",
