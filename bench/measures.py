@@ -11,9 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from bench import cold, encoding
+from bench import cold, encoding, normalising
 from bench.provider import serving
 from bench.table import Row
+from turnwright.providers.dialects import DIALECTS
 
 Figures = dict[str, float]
 
@@ -215,6 +216,32 @@ def following(bench: Bench) -> Iterator[Row]:
         yield Row(measure=f"{what} at a follower in another process, p99", unit="ms", ours=late_ms, most=20)
 
 
+def wire(bench: Bench) -> Iterator[Row]:
+    """Normalising a stream, against reading and parsing it alone."""
+    deltas = bench.count(8_000, 1_000)
+    for dialect in DIALECTS:
+        for cutting in normalising.CUTTINGS:
+            kind, ours, bare = normalising.worst_us(dialect, cutting, deltas, bench.repeats + 2)
+            yield Row(
+                measure=f"normalising {dialect} ({kind}, {cutting}), CPU an event",
+                unit="us",
+                ours=ours,
+                beside=bare,
+                beside_is="read and parse",
+                ratio_most=1.3,
+            )
+        last = normalising.kinds_of(dialect)[-1]
+        long, short = normalising.grown_us(dialect, last, deltas, bench.repeats)
+        yield Row(
+            measure=f"  the same, four times as long ({last})",
+            unit="us",
+            ours=long,
+            beside=short,
+            beside_is="a quarter of it",
+            ratio_most=1.2,
+        )
+
+
 MEASURES: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "steps": steps,
     "growth": growth,
@@ -223,4 +250,5 @@ MEASURES: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "starting": starting,
     "memory": memory,
     "following": following,
+    "wire": wire,
 }

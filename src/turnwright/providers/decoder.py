@@ -16,8 +16,11 @@ from turnwright.schema.parts import (
     Finish,
     Part,
     Raw,
+    ReasoningPart,
     Start,
     StreamError,
+    Text,
+    ToolCallArguments,
     Usage,
     UsagePart,
 )
@@ -28,6 +31,9 @@ from turnwright.wire.gate import Reading
 
 _NOT_CONTENT: frozenset[type] = frozenset({Start, UsagePart})
 """Parts that keep a stream warm and say nothing."""
+
+_FRAGMENTS: frozenset[type] = frozenset({Text, ReasoningPart, ToolCallArguments})
+"""What nearly every batch is one of."""
 
 _ENDS: frozenset[type] = frozenset({Done, Finish, StreamError, UsagePart})
 
@@ -57,10 +63,13 @@ class Decoder:
         self._usage: Usage | None = None
         self._finish: FinishClass | None = None
 
-    def feed(self, frames: Sequence[Frame], reading: Reading | None) -> list[Part]:
+    def feed(self, frames: Sequence[Frame], reading: Reading | None) -> Sequence[Part]:
         if not self._begun:
             self._begun = True
             self._state = self._codec.begin(reading != "json")
+        if len(frames) == 1:
+            self._state, only = self._codec.step(self._state, frames[0])
+            return only
         parts: list[Part] = []
         step, state = self._codec.step, self._state
         for frame in frames:
@@ -72,6 +81,8 @@ class Decoder:
 
     def progress(self, parts: Sequence[Part]) -> bool:
         """Whether these parts say anything. Notes the ends they hold on the way."""
+        if len(parts) == 1 and type(parts[0]) in _FRAGMENTS:
+            return True
         kinds: set[type] = set(map(type, parts))
         if not kinds.isdisjoint(_ENDS):
             for part in parts:

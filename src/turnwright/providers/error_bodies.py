@@ -36,6 +36,10 @@ _WORDS: tuple[tuple[ErrorKind, str], ...] = (
     ("bad_request", "invalid_request_error bad_request invalid_argument failed_precondition out_of_range"),
     ("bad_request", "context_length_exceeded exceed_context_size_error invalid_prompt unsupported_parameter"),
     ("bad_request", "unprocessable_entity validation_error invalid_image model_not_supported badrequesterror"),
+    ("bad_request", "invalid_image_format invalid_base64_image invalid_image_url invalid_image_mode empty_image_file"),
+    ("bad_request", "image_too_large image_too_small image_parse_error image_content_policy_violation bio_policy"),
+    ("bad_request", "image_file_too_large unsupported_image_media_type failed_to_download_image image_file_not_found"),
+    ("bad_request", "content_filter misalignment_policy_violation data_residency_mismatch tool_use_failed"),
     ("auth", "authentication_error invalid_api_key unauthorized unauthenticated api_key_invalid"),
     ("auth", "invalid_authentication invalid_authentication_error authenticationerror"),
     ("billing", "billing_error insufficient_quota payment_required insufficient_balance billing_not_active"),
@@ -159,6 +163,11 @@ def _said_in(body: Mapping[str, Any], depth: int) -> Said | None:
     error = body.get("error")
     if isinstance(error, Mapping) and error:
         return _said_by(error, depth)
+    if isinstance(error, list) and error and isinstance(error[0], Mapping):
+        return _said_by(error[0], depth)
+    errors = body.get("errors")
+    if body.get("success") is False and isinstance(errors, list) and errors and isinstance(errors[0], Mapping):
+        return _said_by(errors[0], depth)  # Cloudflare, in front of anything
     if isinstance(error, str) and error:
         code = body.get("code")
         return Said(message=_short(error), code=_word(code), kind=kind_of_word(code))
@@ -195,7 +204,7 @@ def _wrapped(error: Mapping[str, Any], depth: int) -> Said | None:
 
 
 def _message(error: Mapping[str, Any]) -> str:
-    for key in ("message", "detail", "msg", "error_description"):
+    for key in ("message", "Message", "detail", "msg", "error_description"):
         value = error.get(key)
         if isinstance(value, str) and value:
             return _short(value)

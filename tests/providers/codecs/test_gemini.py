@@ -127,6 +127,11 @@ def chunk(*parts: dict[str, Any], finish: str | None = None, **more: Any) -> dic
     return {"candidates": [candidate], "modelVersion": "m", "responseId": "x", **more}
 
 
+def more(*pieces: dict[str, Any]) -> dict[str, Any]:
+    """Of the arguments of a call that goes on."""
+    return {"functionCall": {"partialArgs": list(pieces), "willContinue": True}}
+
+
 START = Start(model="m", response_id="x")
 
 STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
@@ -163,6 +168,49 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
             ReasoningPart("mm", 0, "s"),
             Text("Hi"),
             ReasoningPart(block=1, signature="t"),
+        ],
+    ),
+    "a call whose arguments come in pieces": (
+        [
+            chunk({"functionCall": {"name": "write", "willContinue": True}, "thoughtSignature": "s"}),
+            chunk(more({"jsonPath": "$.path", "stringValue": "a", "willContinue": True})),
+            chunk(more({"jsonPath": "$.path", "stringValue": ".py"})),
+            chunk(
+                more({"jsonPath": "$.edits[0].line", "numberValue": 3}, {"jsonPath": "$['new']", "boolValue": False})
+            ),
+            chunk(more({"jsonPath": "$.edits[1].old", "nullValue": "NULL_VALUE"})),
+            chunk({"functionCall": {}}),
+            chunk({"functionCall": {"name": "ls", "args": {}}}, finish="STOP"),
+        ],
+        [
+            START,
+            ToolCallStart(index=0, name="write", signature="s"),
+            ToolCallArguments(fragment="a", index=0),
+            ToolCallArguments(fragment=".py", index=0),
+            ToolCallEnd(index=0, arguments='{"path":"a.py","edits":[{"line":3},{"old":null}],"new":false}'),
+            ToolCallStart(index=1, name="ls"),
+            ToolCallArguments(fragment="{}", index=1),
+            ToolCallEnd(index=1),
+            Finish(raw="STOP", finish="tool_calls"),
+        ],
+    ),
+    "pieces that belong nowhere stay pieces": (
+        [
+            chunk({"functionCall": {"name": "write", "partialArgs": [{"jsonPath": "$.a[7]", "stringValue": "x"}]}}),
+            chunk({"functionCall": {"name": "write", "willContinue": True}}),
+            chunk(more({"jsonPath": "a..b", "stringValue": "y"})),
+            chunk({"functionCall": {"name": "ls"}}),
+        ],
+        [
+            START,
+            ToolCallStart(index=0, name="write"),
+            ToolCallArguments(fragment="x", index=0),
+            ToolCallEnd(index=0),
+            ToolCallStart(index=1, name="write"),
+            ToolCallArguments(fragment="y", index=1),
+            ToolCallEnd(index=1),
+            ToolCallStart(index=2, name="ls"),
+            ToolCallEnd(index=2),
         ],
     ),
     "calls are numbered over chunks": (

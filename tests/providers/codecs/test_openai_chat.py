@@ -420,6 +420,13 @@ def test_images_of_tools_follow_all_results_under_the_runtime_name() -> None:
             StreamError(kind="bad_request", message="Words", status=400, code="odd"),
         ),
         (422, '{"detail":[{"msg":"no"}]}', StreamError(kind="bad_request", message='[{"msg":"no"}]', status=422)),
+        (
+            403,
+            '{"success":false,"errors":[{"code":10000,"message":"No."}],"result":null}',
+            StreamError(kind="permission", message="No.", status=403, code="10000"),
+        ),
+        (400, '{"Message":"Shape."}', StreamError(kind="bad_request", message="Shape.", status=400)),
+        (400, '{"error":[{"message":"One."}]}', StreamError(kind="bad_request", message="One.", status=400)),
         (500, "", StreamError(kind="server", message="HTTP status 500", status=500)),
         (503, "<html>", StreamError(kind="overloaded", message="<html>", status=503)),
         (529, "[]", StreamError(kind="overloaded", message="[]", status=529)),

@@ -203,6 +203,18 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
             Done(),
         ],
     ),
+    "cancelled": (
+        [{"type": "response.cancelled", "response": {"status": "cancelled", "output": []}}],
+        [
+            StreamError(kind="cancelled", message="The provider ended the response as 'cancelled'."),
+            Finish(raw="cancelled", finish="other"),
+            Done(),
+        ],
+    ),
+    "an error that another try would not mend": (
+        [{"type": "error", "code": "image_too_large", "message": "Oh", "param": None}],
+        [StreamError(kind="bad_request", message="Oh", code="image_too_large")],
+    ),
     "an error event": (
         [{"type": "error", "code": "server_error", "message": "Oh", "param": None}],
         [StreamError(kind="server", message="Oh", code="server_error")],
@@ -223,6 +235,15 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
 def test_streams(case: str) -> None:
     frames, expected = STREAMS[case]
     assert parts_of(CODEC, *frames) == expected
+
+
+def test_a_document_that_is_still_being_made_is_no_answer() -> None:
+    body = {"id": "x", "object": "response", "model": "m", "status": "in_progress", "output": [MESSAGE]}
+    assert parts_of(CODEC, body, stream=False)[2:] == [
+        StreamError(kind="server", message="The provider ended the response as 'in_progress'."),
+        Finish(raw="in_progress", finish="other"),
+        Done(),
+    ]
 
 
 def test_a_document() -> None:

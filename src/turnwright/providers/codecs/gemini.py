@@ -6,7 +6,9 @@ is marked as the runtime's own, whatever the quirks say. Ids of calls stay at ho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import msgspec
@@ -61,10 +63,22 @@ FOREIGN_CALL = "skip_thought_signature_validator"
 _ABSENT = msgspec.Raw()
 
 
+class _PartialArgument(msgspec.Struct):
+    """A piece of a call's arguments, and where in them it belongs."""
+
+    jsonPath: Any = None  # noqa: N815
+    stringValue: Any = None  # noqa: N815
+    numberValue: Any = None  # noqa: N815
+    boolValue: Any = None  # noqa: N815
+    willContinue: Any = None  # noqa: N815
+
+
 class _Call(msgspec.Struct):
     name: Any = None
     id: Any = None
     args: msgspec.Raw = _ABSENT
+    partialArgs: list[_PartialArgument] | None = None  # noqa: N815
+    willContinue: Any = None  # noqa: N815
 
 
 class _Piece(msgspec.Struct):
@@ -108,6 +122,10 @@ _Told: TypeAlias = "tuple[_Told, _Account] | None"
 """Accounts so far, newest first. One comes with every chunk; they are read once, at the end."""
 
 
+_Given: TypeAlias = "tuple[_Given, _PartialArgument] | None"
+"""Pieces of the arguments of a call that comes in several parts, newest first."""
+
+
 class State(msgspec.Struct, frozen=True):
     stream: bool
     started: bool = False
@@ -115,6 +133,9 @@ class State(msgspec.Struct, frozen=True):
     block: int = 0
     """The thought that is being said; a signature closes it."""
     told: _Told = None
+    given: _Given = None
+    is_calling: bool = False
+    """The last call goes on: its arguments come in pieces (Vertex, where it was asked to stream them)."""
 
 
 class Gemini:
@@ -161,9 +182,9 @@ class Gemini:
             return state, odd_frame(frame.data, state.stream)
         if chunk.usageMetadata is not None:
             told = (state.told, chunk.usageMetadata)
-            state = State(state.stream, state.started, state.calls, state.block, told)
-        if state.started and (text := _only_text(chunk)):
-            return state, (Text(text),)
+            state = State(state.stream, state.started, state.calls, state.block, told, state.given, state.is_calling)
+        if state.started and (piece := _only_words(chunk)) is not None:
+            return state, (ReasoningPart(piece.text, state.block) if piece.thought else Text(piece.text),)
         return _read(state, chunk, frame.data)
 
     def end(self, state: State) -> Sequence[Part]:
@@ -173,18 +194,18 @@ class Gemini:
         return error_of(status, body)
 
 
-def _only_text(chunk: _Chunk) -> str:
-    """The text of a chunk that holds nothing else."""
+def _only_words(chunk: _Chunk) -> _Piece | None:
+    """The words or the thought of a chunk that holds nothing else."""
     if not chunk.candidates or len(chunk.candidates) != 1 or chunk.promptFeedback or chunk.error:
-        return ""
+        return None
     candidate = chunk.candidates[0]
     pieces = candidate.content.parts if candidate.content is not None else None
     if candidate.index or candidate.finishReason or not pieces or len(pieces) != 1:
-        return ""
+        return None
     piece = pieces[0]
-    if type(piece.text) is not str or piece.thought or piece.thoughtSignature or piece.functionCall is not None:
-        return ""
-    return piece.text
+    if type(piece.text) is not str or not piece.text or piece.thoughtSignature or piece.functionCall is not None:
+        return None
+    return piece
 
 
 def _read(state: State, chunk: _Chunk, data: bytes) -> tuple[State, Sequence[Part]]:
@@ -219,6 +240,14 @@ def _read_candidate(state: State, candidate: _Candidate, data: bytes, parts: lis
 def _read_piece(state: State, piece: _Piece, at: int, data: bytes, parts: list[Part]) -> State:
     signature = text_of(piece.thoughtSignature)
     if (call := piece.functionCall) is not None:
+        if state.is_calling and not call.name:
+            return _read_more(state, call, parts)
+        if state.is_calling:
+            state = _called(state, parts)
+        if call.willContinue or call.partialArgs:
+            start = ToolCallStart(index=state.calls, id=text_of(call.id), name=text_of(call.name), signature=signature)
+            parts.append(start)
+            return _read_more(msgspec.structs.replace(state, is_calling=True), call, parts)
         index, arguments = state.calls, bytes(call.args).decode("utf-8", "replace")
         id_ = text_of(call.id)
         parts.append(ToolCallStart(index=index, id=id_, name=text_of(call.name), signature=signature))
@@ -237,6 +266,73 @@ def _read_piece(state: State, piece: _Piece, at: int, data: bytes, parts: list[P
         parts.extend(_other(data, at))
         signature = ""
     return msgspec.structs.replace(state, block=state.block + 1) if signature else state
+
+
+def _read_more(state: State, call: _Call, parts: list[Part]) -> State:
+    given = state.given
+    for piece in call.partialArgs or ():
+        given = (given, piece)
+        if fragment := text_of(piece.stringValue):
+            parts.append(ToolCallArguments(fragment=fragment, index=state.calls))
+    state = msgspec.structs.replace(state, given=given)
+    return state if call.willContinue else _called(state, parts)
+
+
+def _called(state: State, parts: list[Part]) -> State:
+    """The call is over. Arguments that cannot be put together stay the pieces they were, which are no JSON."""
+    arguments = _put_together(state.given)
+    parts.append(ToolCallEnd(index=state.calls, arguments=None if arguments is None else json_text(arguments)))
+    return msgspec.structs.replace(state, calls=state.calls + 1, given=None, is_calling=False)
+
+
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+
+
+def _put_together(given: _Given) -> dict[str, Any] | None:
+    pieces: list[_PartialArgument] = []
+    while given is not None:
+        given, piece = given
+        pieces.append(piece)
+    values: dict[str, tuple[list[str], Any]] = {}
+    for piece in reversed(pieces):
+        texts, _ = values.setdefault(text_of(piece.jsonPath), ([], None))
+        if isinstance(piece.stringValue, str):
+            texts.append(piece.stringValue)
+            values[text_of(piece.jsonPath)] = texts, ""
+        else:
+            number = piece.numberValue
+            whole = int(number) if isinstance(number, float) and number.is_integer() else number
+            values[text_of(piece.jsonPath)] = texts, piece.boolValue if piece.boolValue is not None else whole
+    arguments: dict[str, Any] = {}
+    for path, (texts, value) in values.items():
+        if not _put(arguments, path, "".join(texts) if texts else value):
+            return None
+    return arguments
+
+
+def _put(arguments: dict[str, Any], path: str, value: Any) -> bool:
+    """At a JSON path like `$.files[0].name`; False where there is no such place."""
+    steps: list[str | int] = []
+    at = 1
+    while found := _STEP.match(path, at):
+        steps.append(int(found[2]) if found[2] else found[1] or found[3] or found[4] or "")
+        at = found.end()
+    if not path.startswith("$") or at != len(path) or not steps:
+        return False
+    holder: Any = arguments
+    for step, following in pairwise([*steps, ""]):
+        last = len(steps) == 1
+        steps = steps[1:]
+        empty: Any = value if last else [] if isinstance(following, int) else {}
+        if isinstance(holder, list) and isinstance(step, int) and step <= len(holder):
+            if step == len(holder):
+                holder.append(empty)
+        elif isinstance(holder, dict) and isinstance(step, str):
+            holder.setdefault(step, empty)
+        else:
+            return False
+        holder = holder[step]
+    return True
 
 
 def _other(data: bytes, at: int) -> Sequence[Part]:

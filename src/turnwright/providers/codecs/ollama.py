@@ -120,17 +120,12 @@ class Ollama:
         except (msgspec.DecodeError, RecursionError):
             return state, odd_frame(frame.data, state.stream)
         words = line.message
-        if (
-            state.started
-            and words is not None
-            and type(words.content) is str
-            and words.content
-            and not words.thinking
-            and words.tool_calls is None
-            and not line.done
-            and line.error is None
-        ):
-            return state, (Text(words.content),)
+        if state.started and words is not None and words.tool_calls is None and not line.done and line.error is None:
+            said, thought = words.content, words.thinking
+            if said and not thought and type(said) is str:
+                return state, (Text(said),)
+            if thought and not said and type(thought) is str:
+                return state, (ReasoningPart(thought),)
         return _read(state, line, frame.data)
 
     def end(self, state: State) -> Sequence[Part]:

@@ -46,7 +46,7 @@ from turnwright.schema.parts import (
     UsagePart,
 )
 from turnwright.schema.prompt import Prompt, ToolSpec
-from turnwright.schema.verdicts import FinishClass
+from turnwright.schema.verdicts import ErrorKind, FinishClass
 
 TERMINAL = ("response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done")
 
@@ -58,6 +58,15 @@ DELTAS = (
     "response.reasoning_text.delta",
     "response.refusal.delta",
 )
+
+
+UNFINISHED: dict[str, ErrorKind] = {
+    "failed": "server",
+    "cancelled": "cancelled",
+    "queued": "server",
+    "in_progress": "server",
+}
+"""States of a response that is none, whatever it holds so far: one in the background is still being made."""
 
 
 class _Event(msgspec.Struct):
@@ -283,8 +292,8 @@ def _read_end(state: State, response: dict[str, Any]) -> tuple[State, Sequence[P
         details = response.get("incomplete_details")
         reason = text_of(details.get("reason")) if isinstance(details, dict) else ""
         finish = _finish(status, reason, state.called)
-        if finish == "error" and not error:
-            parts.append(StreamError(kind="server", message=f"The provider ended the response as {status!r}."))
+        if not error and (unfinished := UNFINISHED.get(status)):
+            parts.append(StreamError(kind=unfinished, message=f"The provider ended the response as {status!r}."))
         parts.append(Finish(raw=f"{status}:{reason}" if reason else status, finish=finish))
     return state, (*parts, Done())
 
