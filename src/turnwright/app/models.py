@@ -16,7 +16,7 @@ from turnwright.config.layers import dotted
 from turnwright.config.load import Loaded
 from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
-from turnwright.schema.masking import Masker
+from turnwright.schema.masking import Masker, names_a_secret
 from turnwright.schema.routes import Route
 from turnwright.schema.settings import ENDPOINT, Provider, Settings, TextDialect
 from turnwright.session.ports import Captures, NoCaptures
@@ -99,7 +99,7 @@ async def _http_model(
         with _set_at(loaded, provider):
             ways.append(_way(settings, name, environ, api_key if name == settings.model else None, library))
     client = await stack.enter_async_context(HttpClient(proxies=proxies_from(environ)))
-    masker = Masker(way.secret for way in ways if way.secret)
+    masker = Masker(secret for way in ways for secret in way.secrets)
     captures = AttemptCaptures(settings.capture, masker, {way.route.name: way.tools for way in ways if way.tools})
 
     def wall_s() -> float:
@@ -154,7 +154,8 @@ def _streams(
 class _Way(msgspec.Struct, frozen=True):
     route: Route
     http: HttpRoute
-    secret: str
+    secrets: tuple[str, ...]
+    """Its key, and what its configured headers and query hold under names that say so."""
     known: Known
     tools: tuple[TextDialect, ...]
     """How calls are written on it; empty where the model has tools of its own."""
@@ -181,7 +182,9 @@ def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str
     profile = msgspec.structs.replace(profile, quirks=quirks)
     secret = key.value if key else ""
     http = HttpRoute(endpoint=endpoint_of(profile, secret), codec=codec_of(profile.dialect))
-    return _Way(Route(name=f"{provider}/{model}", model=model), http, secret, known, tools)
+    told = [value for name, value in (*profile.headers, *profile.query) if names_a_secret(name)]
+    secrets = tuple(each for each in (secret, *told) if each)
+    return _Way(Route(name=f"{provider}/{model}", model=model), http, secrets, known, tools)
 
 
 @contextmanager

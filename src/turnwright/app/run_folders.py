@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from turnwright import __version__
 from turnwright.app.reading import blobs_of
+from turnwright.config.explain import shown_settings
 from turnwright.config.load import Loaded
 from turnwright.journal.port import Journal
 from turnwright.schema.ids import ConversationId
@@ -36,7 +35,7 @@ async def write_run_folder(
     run: Mapping[str, Any] = {
         "conversation_id": conversation_id,
         "turnwright": __version__,
-        "config": msgspec.to_builtins(loaded.settings),
+        "config": shown_settings(loaded.settings),
         "config_files": [str(path) for path in loaded.files],
     }
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

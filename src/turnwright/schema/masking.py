@@ -78,6 +78,12 @@ _KEY_BEGINS = r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----"
 _KEY_ENDS = "-----END "
 
 
+def names_a_secret(name: str) -> bool:
+    """Whether what stands under this name, in a header or a query, may open a door."""
+    lowered = name.lower()
+    return lowered in CREDENTIAL_HEADERS or any(word in lowered for word in ("key", "token", "secret", "auth", "passw"))
+
+
 def masked_header(name: str, value: str) -> str:
     """A header's value as it may be shown: the scheme stays, the credential does not."""
     if name.lower() not in CREDENTIAL_HEADERS:
@@ -86,6 +92,13 @@ def masked_header(name: str, value: str) -> str:
     if space and scheme.lower() in {"bearer", "basic", "token"}:
         return f"{scheme} {masked(credential.strip())}"
     return masked(value)
+
+
+def masked_told(name: str, value: str) -> str:
+    """A configured header or parameter, as it may be shown."""
+    return (
+        masked_header(name, value) if name.lower() in CREDENTIAL_HEADERS or not names_a_secret(name) else masked(value)
+    )
 
 
 def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -206,6 +219,9 @@ def _spellings(secret: str) -> dict[str, str]:
         lambda value: urllib.parse.quote(value, safe=""),
         lambda value: urllib.parse.quote_plus(value, safe=""),
     ]
+    # Some writers of JSON escape more than they must: PHP the slash, Go and Gson what HTML reads.
+    found.setdefault(in_json.replace("/", "\\/"), shown_in_json)
+    found.setdefault("".join(_HTML_SAFE.get(letter, letter) for letter in in_json), shown_in_json)
     for encoding in encodings:
         found.setdefault(encoding(raw), masked(encoding(raw)))
     for value in (raw, secret.encode("utf-16-le", "surrogatepass"), secret.encode("utf-16-be", "surrogatepass")):
@@ -215,6 +231,7 @@ def _spellings(secret: str) -> dict[str, str]:
     return {spelling: shown for spelling, shown in found.items() if len(spelling) >= SEARCHED_CHARS_MIN}
 
 
+_HTML_SAFE = {letter: f"\\u{ord(letter):04x}" for letter in "&<>='"}
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
