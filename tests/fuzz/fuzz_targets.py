@@ -182,9 +182,12 @@ def replies(draw: st.DrawFn) -> tuple[Dialect, bytes, dict[str, str], int, Frami
     streamed = draw(st.booleans())
     said = draw(SAID)
     if streamed:
-        frames = [_bent(draw, frame) for frame in speaker.stream(said)]
+        frames = speaker.stream(said)
+        for at in draw(st.lists(st.integers(0, len(frames) - 1), max_size=2)):
+            frames[at] = _bent(draw, frames[at])
         frames = [frames[at] for at in _order(draw, len(frames))]
-        body = b"".join(framed(frame, speaker.framing) + draw(NOISE) for frame in frames)
+        noise = draw(st.lists(NOISE, min_size=1, max_size=3))
+        body = b"".join(framed(frame, speaker.framing) + noise[at % len(noise)] for at, frame in enumerate(frames))
         kind = "text/event-stream" if speaker.framing == "sse" else "application/x-ndjson"
     else:
         body = _bent(draw, Frame("other", msgspec.json.encode(speaker.document(said)))).data
@@ -203,9 +206,7 @@ def _order(draw: st.DrawFn, length: int) -> Sequence[int]:
 
 
 def _bent(draw: st.DrawFn, frame: Frame) -> Frame:
-    """One value of it changed, a key taken away, or something put in: sometimes."""
-    if draw(st.integers(0, 3)):
-        return frame
+    """One value of it changed, a key taken away, or another object in its place."""
     if frame.data == b"[DONE]" or not draw(st.integers(0, 3)):
         return Frame(frame.kind, json.dumps(draw(OBJECTS)).encode(), frame.event)
     value = json.loads(frame.data)

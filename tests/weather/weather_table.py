@@ -60,9 +60,17 @@ def limit_s(case: FaultCase) -> float:
     return START_S + SLEEPS_S + TRIES * (TOTAL_S if is_quiet(case) or case.expected.stall else 5.0)
 
 
+NUDGES = ("announced", "empty", "length", "reasoning_only", "repetition")
+"""Guards that ask again where a reply is poor. The table promises what one step does with what comes over the wire."""
+
+
 def config_of(case: FaultCase) -> dict[str, Any]:
-    stream = "auto" if case.streaming else "never"
-    return {"timers": timers_of(case), "providers": {"endpoint": {"stream": stream}}, "logging": {"level": "error"}}
+    return {
+        "timers": timers_of(case),
+        "providers": {"endpoint": {"stream": "auto" if case.streaming else "never"}},
+        "guards": {name: {"enabled": False} for name in NUDGES},
+        "logging": {"level": "error"},
+    }
 
 
 async def weathered(
