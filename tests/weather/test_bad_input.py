@@ -255,6 +255,18 @@ async def test_what_a_profile_in_yaml_says_is_sent(tmp_path: Path, forks: Nurser
     assert seen.path.endswith("/chat/completions?api-version=1")
 
 
+async def test_what_is_no_utf_8_is_replaced_and_counted(tmp_path: Path, forks: Nursery) -> None:
+    body = b'{"id":"x","model":"m","choices":[{"message":{"content":"a\xffb\xfec"},"finish_reason":"stop"}]}'
+    place = Place(tmp_path / "place")
+    async with serve([row("own", whole(200, "application/json", body))]) as server:
+        words = run_words(server.url("own"), "openai-chat", place.config({}), place.work)
+        ran = await forks.run(place, *words)
+    assert ran.code == 0, ran.err
+    (ended,) = ran.facts("attempt.ended")
+    assert (ended["verdict"], ended["replaced"]) == ("complete", 2)
+    assert ran.facts("result")[0]["text"] == "a\ufffdb\ufffdc"
+
+
 @pytest.mark.parametrize(
     ("address", "says"),
     [

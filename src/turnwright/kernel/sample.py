@@ -447,6 +447,7 @@ def _ended(attempt: _Attempt, step: Step, cost_usd: float | None) -> AttemptEnde
         request_id=attempt.closed.request_id,
         model=reply.model,
         bytes_in=attempt.closed.bytes_in,
+        replaced=attempt.closed.replaced,
         partial_text="" if good else reply.message.text,
         purpose=step.purpose,
     )

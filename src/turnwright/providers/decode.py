@@ -43,8 +43,9 @@ def _closed(reader: BodyReader, status: int, bytes_in: int) -> Closed:
             status=status,
             detail=reader.refused.detail,
             bytes_in=bytes_in,
+            replaced=reader.replaced,
             excerpt=reader.excerpt,
         )
     if reader.too_large:
-        return Closed(how="too_large", status=status, bytes_in=bytes_in)
-    return Closed(how="eof", status=status, bytes_in=bytes_in)
+        return Closed(how="too_large", status=status, bytes_in=bytes_in, replaced=reader.replaced)
+    return Closed(how="eof", status=status, bytes_in=bytes_in, replaced=reader.replaced)

@@ -148,6 +148,7 @@ def closing(
             request_id=request_id,
             retry_after_s=wait_s,
             bytes_in=ended.bytes_in,
+            replaced=ended.replaced,
             excerpt=ended.excerpt,
             overflow=decoder.overflowed(window),
         )

@@ -169,6 +169,8 @@ class AttemptEnded(Fact, frozen=True, kw_only=True, tag="attempt.ended"):
     request_id: str = ""
     model: str = ""
     bytes_in: int = 0
+    replaced: int = 0
+    """Sequences of the reply that are no UTF-8, and were replaced."""
     partial_text: str = ""
     """Text that had already arrived when the attempt failed."""
     purpose: str = "turn"

@@ -145,6 +145,8 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     request_id: str = ""
     retry_after_s: float | None = None
     bytes_in: int = 0
+    replaced: int = 0
+    """Sequences of the reply that are no UTF-8, and were replaced."""
     excerpt: str = ""
     """The first characters of a body that was not what it should be."""
     overflow: bool = False

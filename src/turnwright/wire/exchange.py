@@ -46,6 +46,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     stall: StallReason | None = None
     bytes_in: int = 0
+    replaced: int = 0
+    """Sequences that are no UTF-8, and were replaced."""
     body: bytes = b""
     """What was kept of a body that is not an answer."""
     excerpt: str = ""
@@ -144,7 +146,8 @@ class Exchange:
         """The reply is whole, whatever may still come: let the rest be read aside, and be done."""
         if self.ended is None and self._connection is not None:
             connection, self._connection = self._connection, None
-            self._end(Ended(how="eof", bytes_in=connection.bytes_in))
+            replaced = self._reader.replaced if self._reader else 0
+            self._end(Ended(how="eof", bytes_in=connection.bytes_in, replaced=replaced))
             self._client.drain(connection, self._url.origin)
 
     def close(self) -> None:
@@ -196,7 +199,13 @@ class Exchange:
 
     def _over(self, reader: BodyReader, connection: Connection) -> None:
         """Say how it ended, and give the connection back or up."""
-        base = Ended(how="eof", bytes_in=connection.bytes_in, body=reader.body, excerpt=reader.excerpt)
+        base = Ended(
+            how="eof",
+            bytes_in=connection.bytes_in,
+            replaced=reader.replaced,
+            body=reader.body,
+            excerpt=reader.excerpt,
+        )
         if reader.refused is not None:
             ended = msgspec.structs.replace(base, how=reader.refused.how, detail=reader.refused.detail)
         elif reader.too_large:

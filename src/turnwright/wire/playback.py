@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+import msgspec
+
 from turnwright.schema.frames import Frame
 from turnwright.wire.capture import Cassette
 from turnwright.wire.connection import Head
@@ -58,7 +60,7 @@ class Playback:
 
     def leave(self) -> None:
         if self.ended is None:
-            self.ended = Ended(how="eof", bytes_in=self._bytes_in())
+            self.ended = Ended(how="eof", bytes_in=self._bytes_in(), replaced=self._reader.replaced)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -69,6 +71,9 @@ class Playback:
         self._at_ms = max(at_ms, self._at_ms)
 
     def _how(self) -> Ended:
+        return msgspec.structs.replace(self._ending(), replaced=self._reader.replaced)
+
+    def _ending(self) -> Ended:
         reader, cassette = self._reader, self._cassette
         came = self._bytes_in()
         if reader.refused is not None:

@@ -68,7 +68,7 @@ def recorded_parts(
 def recorded_end(ended: AttemptEnded) -> Closed:
     fault = ended.fault
     if fault is None:
-        return Closed(how="eof", request_id=ended.request_id, bytes_in=ended.bytes_in)
+        return Closed(how="eof", request_id=ended.request_id, bytes_in=ended.bytes_in, replaced=ended.replaced)
     return Closed(
         how=_how(ended.verdict, ended.finish is not None),
         status=fault.status,
@@ -77,6 +77,7 @@ def recorded_end(ended: AttemptEnded) -> Closed:
         request_id=ended.request_id,
         retry_after_s=fault.retry_after_s,
         bytes_in=ended.bytes_in,
+        replaced=ended.replaced,
         excerpt=fault.excerpt,
         overflow=fault.overflow,
     )
