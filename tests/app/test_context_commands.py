@@ -13,8 +13,12 @@ import pytest
 from turnwright.cli.main import main
 
 
+VARIED = " ".join(map(str, range(2_000)))[:6_000]
+"""What repeats itself would be stopped."""
+
+
 def script_of(steps: int, **more: Any) -> str:
-    content = {"path": "made.txt", "content": "x" * 6_000}
+    content = {"path": "made.txt", "content": VARIED}
     first = [{"calls": [{"name": "write", "arguments": {**content, "path": f"{n}.txt"}}]} for n in range(steps)]
     told = {"follow": "history", "digest": "Files were written.", "steps": [*first, {"text": "All written."}]}
     return json.dumps({**told, "price": {"input": 2.0, "output": 8.0}, **more})

@@ -79,6 +79,10 @@ def reads(place: Place, count: int) -> list[Step]:
     return [Step(calls=[Call(name="read", arguments={"path": f"{number}.txt"})]) for number in range(count)]
 
 
+VARIED = " ".join(map(str, range(1_000)))
+"""What repeats itself would be stopped."""
+
+
 def beginning(body: bytes) -> bytes:
     """Without what closes a request: brackets, and the mark that moves along with the end of what is cached."""
     assert body.endswith(b"]}")
@@ -113,7 +117,7 @@ async def test_only_a_compaction_begins_anew(place: Place, dialect: Dialect) -> 
     """Once each; its own request begins with the step's too, so that it is served from the cache."""
     window = {"models": {"endpoint/m": {"window": 8_000}}}
     place.settings(catalogue=window, loop={"compaction": {"keep_tokens": 1_000}})
-    writes = [Call(name="write", arguments={"path": f"{n}.txt", "content": "x" * 2_000}) for n in range(30)]
+    writes = [Call(name="write", arguments={"path": f"{n}.txt", "content": VARIED[:2_000]}) for n in range(30)]
     # Nothing is reported, so that tokens are estimated from characters.
     script = Script(
         steps=[

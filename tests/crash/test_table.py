@@ -79,6 +79,7 @@ def test_every_kind_of_fact_has_its_moment(workers: Workers) -> None:
         "inbox.admitted",
         "inbox.withdrawn",
         "steering.delivered",
+        "workspace.saved",
         "turn.ended",
     }
 
