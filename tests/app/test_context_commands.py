@@ -12,7 +12,6 @@ import pytest
 
 from turnwright.cli.main import main
 
-
 VARIED = " ".join(map(str, range(2_000)))[:6_000]
 """What repeats itself would be stopped."""
 
