@@ -37,7 +37,7 @@ How = Literal["exited", "timeout", "stopped", "lost"]
 Arguments = TypeVarTuple("Arguments")
 
 
-class _Output:
+class Output:
     """Our end of one pipe."""
 
     def __init__(self, fd: int, stream: Stream, capture: Capture, on_output: OnOutput | None) -> None:
@@ -73,7 +73,7 @@ class LocalProcess:
     """A command and all it starts. Made by `start`."""
 
     def __init__(
-        self, keeper: Keeper, warden: Warden, pid: int, outputs: list[_Output], timeout_s: float | None
+        self, keeper: Keeper, warden: Warden, pid: int, outputs: list[Output], timeout_s: float | None
     ) -> None:
         self.pid = pid
         self.finished: Finished | None = None
@@ -108,7 +108,7 @@ class LocalProcess:
         self._begin_to_stop("stopped")
         return await self.wait()
 
-    def _read(self, output: _Output) -> None:
+    def _read(self, output: Output) -> None:
         output.read()
         if self._draining and self._all_read():
             self._cancel_timers()
@@ -205,7 +205,7 @@ class LocalProcess:
         )
 
     @staticmethod
-    def _read_what_is_there(output: _Output) -> None:
+    def _read_what_is_there(output: Output) -> None:
         """No more than a pipe can hold, lest someone who got hold of the other end keeps us here."""
         left = _LAST_READ_BYTES_MAX
         while left > 0 and (length := output.read()):
@@ -237,7 +237,9 @@ async def start(
     )
     pipes = [os.pipe() for _ in range(1 if command.merged else 2)]
     try:
-        warden, pid = await _start_under_warden(keeper, request, [cwd_fd, *(write for _, write in pipes)], command)
+        warden, pid = await start_under_warden(
+            keeper, request, [cwd_fd, *(write for _, write in pipes)], command.argv[0]
+        )
     except BaseException:
         for read, _ in pipes:
             os.close(read)
@@ -250,11 +252,11 @@ async def start(
     outputs = []
     for (read, _), stream in zip(pipes, streams, strict=False):
         os.set_blocking(read, False)
-        outputs.append(_Output(read, stream, Capture(command.keep, spool), on_output))
+        outputs.append(Output(read, stream, Capture(command.keep, spool), on_output))
     return LocalProcess(keeper, warden, pid, outputs, command.timeout_s)
 
 
-async def _start_under_warden(keeper: Keeper, request: bytes, fds: list[int], command: Command) -> tuple[Warden, int]:
+async def start_under_warden(keeper: Keeper, request: bytes, fds: list[int], program: str) -> tuple[Warden, int]:
     """A warden with the command running. Cancelled, or failing, it closes the channel, and the warden kills."""
     warden = await _warden_with_request(keeper, len(request), fds)
     try:
@@ -263,16 +265,16 @@ async def _start_under_warden(keeper: Keeper, request: bytes, fds: list[int], co
             await readable(warden.channel)
         report = warden.channel.recv(WARDEN_REPORT.size)
         if len(report) < WARDEN_REPORT.size:
-            raise MachineError(f"The watch over {command.argv[0]!r} died as it began; it may have been started.")
+            raise MachineError(f"The watch over {program!r} died as it began; it may have been started.")
         kind, first, _ = WARDEN_REPORT.unpack(report)
         if kind == b"F":
-            raise OSError(first, os.strerror(first), command.argv[0])
+            raise OSError(first, os.strerror(first), program)
     except TimeoutError as late:
         # A command may stop its warden before that could report: the keeper kills the one and inherits the other.
         keeper.kill(warden)
         warden.channel.close()
         raise MachineError(
-            f"The watch over {command.argv[0]!r} did not answer within {START_S:g} s; it may have been started, and "
+            f"The watch over {program!r} did not answer within {START_S:g} s; it may have been started, and "
             "was killed.",
         ) from late
     except BaseException:

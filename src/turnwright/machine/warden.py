@@ -42,7 +42,7 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 RESET = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 """What a command gets back, because ignored signals stay ignored through exec. Python itself ignores the last two."""
 
-DESCRIPTORS_MAX = 3
+DESCRIPTORS_MAX = 4
 KEEPER_ORDER = struct.Struct("<ci")
 WARDEN_READY = struct.Struct("<i")
 WARDEN_REPORT = struct.Struct("<cii")
@@ -156,7 +156,8 @@ def _watch(channel: _socket.socket) -> None:
 
 
 def _receive_request(channel: _socket.socket) -> tuple[dict[str, list[bytes]], list[int]] | None:
-    """The command, and descriptors of its working folder, stdout and, where apart, stderr."""
+    """The command, and descriptors of its working folder, stdout and, where apart, stderr; last, where the request has
+    `talks`, stdin."""
     flags = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
     length, ancillary, _, _ = channel.recvmsg(4, _socket.CMSG_SPACE(4 * DESCRIPTORS_MAX), flags)
     fds = [fd for _, _, raw in ancillary for fd in struct.unpack(f"{len(raw) // 4}i", raw)]
@@ -171,7 +172,8 @@ def _launch(channel: _socket.socket, request: dict[str, list[bytes]], fds: list[
     try:
         os.fchdir(fds[0])
         os.environb[b"PATH"] = env.get(b"PATH", b"/usr/bin:/bin")  # where posix_spawnp looks
-        leader = _start(request["argv"], env, fds[1], fds[-1])
+        outputs, stdin = (fds[1:-1], fds[-1]) if "talks" in request else (fds[1:], None)
+        leader = _start(request["argv"], env, outputs[0], outputs[-1], stdin)
     except OSError as failed:
         _report(channel, b"F", failed.errno or 1)
         return None
@@ -182,16 +184,21 @@ def _launch(channel: _socket.socket, request: dict[str, list[bytes]], fds: list[
     return leader
 
 
-def _start(argv: list[bytes], env: dict[bytes, bytes], stdout: int, stderr: int) -> int:
-    """Own session and group; stdin is ours, which is /dev/null; every other descriptor closes on exec."""
+def _start(argv: list[bytes], env: dict[bytes, bytes], stdout: int, stderr: int, stdin: int | None) -> int:
+    """Own session and group; stdin is ours, which is /dev/null, unless one is given; every other descriptor closes on
+    exec."""
     if sys.platform == "linux":
-        outputs = ((os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2))
-        return os.posix_spawnp(argv[0], argv, env, file_actions=outputs, setsid=True, setsigmask=(), setsigdef=RESET)
+        files = [(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)]
+        if stdin is not None:
+            files.append((os.POSIX_SPAWN_DUP2, stdin, 0))
+        return os.posix_spawnp(argv[0], argv, env, file_actions=files, setsid=True, setsigmask=(), setsigdef=RESET)
     else:  # noqa: RET505 - without it mypy holds the line below for unreachable
-        return start_by_fork(argv, env, stdout, stderr)
+        return start_by_fork(argv, env, stdout, stderr, stdin)
 
 
-def start_by_fork(argv: list[bytes], env: dict[bytes, bytes], stdout: int, stderr: int) -> int:
+def start_by_fork(
+    argv: list[bytes], env: dict[bytes, bytes], stdout: int, stderr: int, stdin: int | None = None
+) -> int:
     """The same where posix_spawn cannot make a session."""
     failed_r, failed_w = os.pipe()
     pid = os.fork()
@@ -200,6 +207,8 @@ def start_by_fork(argv: list[bytes], env: dict[bytes, bytes], stdout: int, stder
             os.setsid()
             os.dup2(stdout, 1)
             os.dup2(stderr, 2)
+            if stdin is not None:
+                os.dup2(stdin, 0)
             for number in RESET:
                 signal.signal(number, signal.SIG_DFL)
             os.execvpe(argv[0], argv, env)
