@@ -10,6 +10,8 @@ import pytest
 from turnwright import Agent
 from turnwright.app.clock import SystemClock
 from turnwright.app.instructions import HEADING, Instructions, instructions_for
+from turnwright.config.folders import folders_of
+from turnwright.config.trust import Trust, trust_in
 from turnwright.journal.sqlite import SqliteJournal
 from turnwright.providers.script import Call, Script, Step
 from turnwright.providers.scripted import ScriptedModel
@@ -34,12 +36,17 @@ class Place:
         (folder / name).write_text(text)
 
     def read(self, max_bytes: int = KIB_32) -> Instructions:
-        return instructions_for(self.package, self.user, max_bytes=max_bytes)
+        return instructions_for(self.package, self.user, trusted(self.package), max_bytes=max_bytes)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+def trusted(workspace: Path) -> Trust:
+    """By somebody who vouches for it as it is."""
+    return trust_in(workspace, folders_of({"TURNWRIGHT_HOME": "/nonexistent"}), everything=True)
 
 
 def told(*files: tuple[str, str]) -> str:
@@ -75,7 +82,7 @@ def test_without_a_repository_only_the_workspace_speaks(tmp_path: Path) -> None:
     workspace.mkdir(parents=True)
     (tmp_path / "above" / "AGENTS.md").write_text("Of somebody else.")
     (workspace / "AGENTS.md").write_text("Use tabs.")
-    read = instructions_for(workspace, tmp_path / "nowhere", max_bytes=KIB_32)
+    read = instructions_for(workspace, tmp_path / "nowhere", trusted(workspace), max_bytes=KIB_32)
     assert read.text == told(("AGENTS.md", "Use tabs."))
 
 
@@ -123,7 +130,7 @@ async def test_they_reach_the_model_and_what_does_not_is_on_record(
     place.put(place.package, "Core: no I/O.")
     (place.repository / "AGENTS.md").write_bytes(b"\0")
     model = ScriptedModel([Step(text="Done.")])
-    await Agent(model, workspace=place.package, data_dir=tmp_path / "data").run("Go.")
+    await Agent(model, workspace=place.package, data_dir=tmp_path / "data", trust_workspace=True).run("Go.")
     sections = {section.name: section.text for section in model.prompts[0].system}
     assert list(sections) == ["role", "environment", "instructions"]
     assert sections["instructions"] == told(("packages/core/AGENTS.md", "Core: no I/O."))
@@ -157,7 +164,7 @@ async def test_a_folder_below_speaks_with_the_first_result_that_touches_it(
         (place.package / name).write_text(f"{name}\n")
     paths = ("d.txt", "deeper/missing.txt", "deeper/nested/c.txt", "deeper/a.txt", "deeper/b.txt")
     model = ScriptedModel([*map(reading, paths), Step(text="Done.")])
-    await Agent(model, workspace=place.package, data_dir=tmp_path / "data").run("Go.")
+    await Agent(model, workspace=place.package, data_dir=tmp_path / "data", trust_workspace=True).run("Go.")
     shown = '\n\n<instructions file="deeper/AGENTS.md">\nDeeper: no recursion.\n</instructions>'
     plain, missing, first, *later = outputs(model)
     assert first == f"1\tdeeper/nested/c.txt{shown}"
@@ -175,7 +182,7 @@ async def test_what_a_compaction_left_out_is_shown_again(
         (place.package / "deeper" / f"{number}.txt").write_text("word\n" * 800)
         steps.append(reading(f"deeper/{number}.txt"))
     model = ScriptedModel(Script(steps=[*steps, Step(text="Done.")], digest="Read.", window=12_000))
-    await Agent(model, workspace=place.package, data_dir=tmp_path / "data").run("Go.")
+    await Agent(model, workspace=place.package, data_dir=tmp_path / "data", trust_workspace=True).run("Go.")
     seen: dict[str, list[int]] = {}
     for prompt in model.prompts:
         shown = sum("no recursion" in str(message) for message in prompt.messages)

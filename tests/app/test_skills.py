@@ -8,9 +8,16 @@ import pytest
 
 from turnwright import Agent
 from turnwright.app.skills import Skill, Skills, skills_for
+from turnwright.config.folders import folders_of
+from turnwright.config.trust import Trust, trust_in
 from turnwright.providers.script import Call, Step
 from turnwright.providers.scripted import ScriptedModel
 from turnwright.schema.messages import ToolResults
+
+
+def trusted(workspace: Path) -> Trust:
+    """By somebody who vouches for it as it is."""
+    return trust_in(workspace, folders_of({"TURNWRIGHT_HOME": "/nonexistent"}), everything=True)
 
 
 def put(folder: Path, text: str) -> None:
@@ -26,7 +33,7 @@ def test_those_of_the_user_go_before_those_of_the_project(tmp_path: Path) -> Non
     put(user / "skills" / "release", RELEASE)
     put(work / ".turnwright" / "skills" / "release", RELEASE.replace("Tag", "Never tag"))
     put(work / ".claude" / "skills" / "review", "---\ndescription: How to review.\n---\nRead it twice.")
-    found = skills_for(work, user)
+    found = skills_for(work, user, trusted(work))
     assert found == Skills(
         found=(
             Skill(name="release", description="How a release is made.", body="Tag it, then wait.", folder=""),
@@ -45,7 +52,7 @@ def test_what_cannot_be_used_is_named_with_its_reason(tmp_path: Path) -> None:
     (skills / "d").mkdir()
     (skills / "d" / "SKILL.md").symlink_to(tmp_path / "secret")
     (skills / "e").mkdir()
-    found = skills_for(tmp_path / "work", tmp_path / "nowhere")
+    found = skills_for(tmp_path / "work", tmp_path / "nowhere", trusted(tmp_path / "work"))
     assert found.found == ()
     reasons = [why.partition("/SKILL.md: ")[2] for why in found.skipped]
     assert reasons[:2] == ["it does not begin with a head between two lines of ---", "it has no description"]
@@ -60,7 +67,7 @@ async def test_the_model_sees_a_line_and_reads_the_rest_on_use(tmp_path: Path, m
     uses = Step(calls=[Call(name="skill", arguments={"name": "release"})])
     wrong = Step(calls=[Call(name="skill", arguments={"name": "other"})])
     model = ScriptedModel([uses, wrong, Step(text="Done.")])
-    await Agent(model, workspace=work, data_dir=tmp_path / "data").run("Go.")
+    await Agent(model, workspace=work, data_dir=tmp_path / "data", trust_workspace=True).run("Go.")
     sections = {section.name: section.text for section in model.prompts[0].system}
     assert sections["skills"].endswith("- release: How a release is made.")
     assert "Tag it" not in str(sections)
@@ -73,5 +80,5 @@ async def test_without_skills_there_is_no_tool_for_them(tmp_path: Path, monkeypa
     monkeypatch.setenv("TURNWRIGHT_HOME", str(tmp_path / "home"))
     (tmp_path / "work").mkdir()
     model = ScriptedModel([Step(text="Done.")])
-    await Agent(model, workspace=tmp_path / "work", data_dir=tmp_path / "data").run("Go.")
+    await Agent(model, workspace=tmp_path / "work", data_dir=tmp_path / "data", trust_workspace=True).run("Go.")
     assert "skill" not in [tool.name for tool in model.prompts[0].tools]

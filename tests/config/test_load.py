@@ -29,7 +29,10 @@ class Ground:
         self.environ = {"TURNWRIGHT_HOME": str(self.home)}
 
     def load(self, *flags: Flag, file: Path | None = None, environ: dict[str, str] | None = None) -> Loaded:
-        return load(self.project, file=file, flags=flags, environ=self.environ | (environ or {}))
+        """By somebody who has trusted the project as it is."""
+        return load(
+            self.project, file=file, flags=flags, environ=self.environ | (environ or {}), trust_all=True
+        )
 
 
 @pytest.fixture
@@ -233,9 +236,9 @@ def test_the_project_file_is_looked_for_up_to_the_repository(ground: Ground) -> 
     ground.project_file.write_text("model: project\n")
     deep = ground.project / "a" / "b"
     deep.mkdir(parents=True)
-    assert load(deep, environ=ground.environ).settings.model == "project"
+    assert load(deep, environ=ground.environ, trust_all=True).settings.model == "project"
     (ground.project / "a" / ".git").mkdir()
-    assert load(deep, environ=ground.environ).settings.model == ""
+    assert load(deep, environ=ground.environ, trust_all=True).settings.model == ""
 
 
 def test_a_home_inside_the_project_is_read_once(ground: Ground) -> None:

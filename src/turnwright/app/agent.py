@@ -65,7 +65,10 @@ class Agent:
         limits: Limits | None = None,
         mode: str = "build",
         ask: Callable[[str, Sequence[str]], Awaitable[str | None]] | None = None,
+        trust_workspace: bool = False,
     ) -> None:
+        """`trust_workspace`: the settings, instructions and skills that the workspace brings are used as they are. Left
+        out, only what the user has trusted (`turnwright trust`)."""
         self._model = model
         self._endpoint = _endpoint_flags(model, base_url, dialect)
         self._api_key = api_key
@@ -76,6 +79,7 @@ class Agent:
         self._limits = check_limits(limits) if limits is not None else None
         self._mode = mode
         self._ask: Ask = _asking(ask) if ask is not None else nobody_answers
+        self._trust_workspace = trust_workspace
         self._engine: Engine | None = None
         self._opened: Any = None
 
@@ -132,7 +136,7 @@ class Agent:
                 yield running
 
     def _loaded(self) -> Loaded:
-        loaded = load(self._workspace, file=self._config, flags=self._endpoint)
+        loaded = load(self._workspace, file=self._config, flags=self._endpoint, trust_all=self._trust_workspace)
         if self._limits is not None:
             loop = msgspec.structs.replace(loaded.settings.loop, limits=self._limits)
             loaded = msgspec.structs.replace(loaded, settings=msgspec.structs.replace(loaded.settings, loop=loop))

@@ -19,10 +19,12 @@ from turnwright.app.journals import opened_journal
 from turnwright.app.masked_tools import MaskedTools
 from turnwright.app.models import Opened, opened_model
 from turnwright.app.skills import Skills, skill_tool, skills_for
+from turnwright.app.trust import not_trusted
 from turnwright.app.versions import WorkspaceVersions
 from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
 from turnwright.config.tool_environment import tool_environment
+from turnwright.config.trust import Trust
 from turnwright.journal.port import Journal
 from turnwright.kernel.ports import Ask, Guards, Model, Question
 from turnwright.machine.keeper import Keeper
@@ -73,6 +75,7 @@ class Engine:
         """
         settings, folders = self.loaded.settings, self.loaded.folders
         _check_workspace(workspace, folders.data, mode)
+        trust = self.loaded.trust.at(workspace)
         async with AsyncExitStack() as stack:
             opened = Opened(model=model) if model else None
             opened = opened or await opened_model(stack, self.loaded, self._environ, self.clock, api_key, streamed)
@@ -84,13 +87,16 @@ class Engine:
                 forbidden=self._journal_files,
             )
             stack.push_async_callback(machine.close)
-            skills = self._skills(workspace) if tools is None else Skills()
+            skills = self._skills(workspace, trust) if tools is None else Skills()
             chosen = [*_chosen(tools, settings.tools.include, skills), *completing(settings.completion)]
             toolbox = Toolbox(chosen, machine=machine)
             stack.push_async_callback(toolbox.close)
-            instructions = self._instructions(workspace)
+            instructions = self._instructions(workspace, trust)
             nested = NestedInstructions(
-                workspace, max_bytes=settings.prompts.instructions_max_bytes, forbidden=self._journal_files
+                workspace,
+                trust,
+                max_bytes=settings.prompts.instructions_max_bytes,
+                forbidden=self._journal_files,
             )
             offers_skills = any(spec.name == "skill" for spec in toolbox.offered(mode))
             yield Session(
@@ -121,10 +127,13 @@ class Engine:
                 dispatch=settings.loop.dispatch,
                 compaction=settings.loop.compaction,
                 mode=mode,
-                notices=tuple(
-                    Note(code=code, text=f"not used: {why}")
-                    for code, skipped in (("instructions", instructions.skipped), ("skills", skills.skipped))
-                    for why in skipped
+                notices=(
+                    *(
+                        Note(code=code, text=f"not used: {why}")
+                        for code, skipped in (("instructions", instructions.skipped), ("skills", skills.skipped))
+                        for why in skipped
+                    ),
+                    *map(not_trusted, (*self.loaded.untrusted, *instructions.untrusted, *skills.untrusted)),
                 ),
             )
 
@@ -139,16 +148,19 @@ class Engine:
         stack.push_async_callback(versions.close)
         return versions
 
-    def _instructions(self, workspace: Path) -> Instructions:
+    def _instructions(self, workspace: Path, trust: Trust) -> Instructions:
         return instructions_for(
             workspace,
             self.loaded.folders.config,
+            trust,
             max_bytes=self.loaded.settings.prompts.instructions_max_bytes,
             forbidden=self._journal_files,
         )
 
-    def _skills(self, workspace: Path) -> Skills:
-        return skills_for(workspace, self.loaded.folders.config, forbidden=self._journal_files)
+    def _skills(self, workspace: Path, trust: Trust) -> Skills:
+        return skills_for(
+            workspace, self.loaded.folders.config, trust, forbidden=self._journal_files
+        )
 
     def _journal_files(self) -> frozenset[tuple[int, int]]:
         """What no tool may open, by whatever name (J1a). `stat` opens nothing."""

@@ -1,8 +1,8 @@
 """Instruction files: what the user and the project want an agent to know (C1). The user's own AGENTS.md, then one per
 folder from the repository's root down to the workspace; where a folder has no AGENTS.md, its CLAUDE.md.
 
-A project's files are opened beneath its root: a link that leads out of the project would send the model, and with it a
-provider, whatever somebody else's repository points at.
+What the project says counts only where the user has trusted it (X4). Its files are opened beneath its root: a link that
+leads out of the project would send the model, and with it a provider, whatever somebody else's repository points at.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
+from turnwright.config.folders import project_root
+from turnwright.config.trust import Trust
 from turnwright.machine.beneath import OPEN_FOLDER
 from turnwright.machine.files import Files, Folder, Forbidden
 from turnwright.machine.port import OutsideWorkspace
+from turnwright.schema.trust import Untrusted
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 """The first that a folder has, and that says something, is used."""
@@ -28,6 +32,7 @@ class Instructions(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     skipped: tuple[str, ...] = ()
     """What was there and could not be used, or not whole, each with its reason."""
+    untrusted: tuple[Untrusted, ...] = ()
 
 
 class _Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +44,8 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
     """Relative to the root."""
     shown: str
     """Before a file's name, for the model."""
+    trust: Trust | None
+    """None for the user's own."""
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,42 +53,38 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+Skip: TypeAlias = Callable[[str | Untrusted], object]
+
+
 def instructions_for(
-    workspace: Path, user_folder: Path, *, max_bytes: int, forbidden: Forbidden = frozenset
+    workspace: Path, user_folder: Path, trust: Trust, *, max_bytes: int, forbidden: Forbidden = frozenset
 ) -> Instructions:
     """All of them together are at most `max_bytes`: the nearest are kept whole for as long as there is room."""
     if max_bytes == 0:
         return Instructions()
     found: list[_Found] = []
-    skipped: list[str] = []
-    for place in _places(workspace.resolve(), user_folder):
+    skipped: list[str | Untrusted] = []
+    for place in _places(workspace.resolve(), user_folder, trust):
         found += _read(place, forbidden, skipped.append)
     fitting = _fitted(found, max_bytes, skipped.append)
-    if not fitting:
-        return Instructions(skipped=tuple(skipped))
-    return Instructions(text="\n\n".join([HEADING, *map(_marked, fitting)]), skipped=tuple(skipped))
+    return Instructions(
+        text="\n\n".join([HEADING, *map(_marked, fitting)]) if fitting else "",
+        skipped=tuple(one for one in skipped if isinstance(one, str)),
+        untrusted=tuple(one for one in skipped if isinstance(one, Untrusted)),
+    )
 
 
-def _places(workspace: Path, user_folder: Path) -> Iterator[_Place]:
+def _places(workspace: Path, user_folder: Path, trust: Trust) -> Iterator[_Place]:
     """Farthest first: the user's, the repository's root, and so on down to the workspace."""
-    yield _Place(root=user_folder, folder=".", shown="the user's ")
-    root = _root_of(workspace)
+    yield _Place(root=user_folder, folder=".", shown="the user's ", trust=None)
+    root = project_root(workspace)
     steps = workspace.relative_to(root).parts
     for depth in range(len(steps) + 1):
         folder = "/".join(steps[:depth])
-        yield _Place(root=root, folder=folder or ".", shown=f"{folder}/" if folder else "")
+        yield _Place(root=root, folder=folder or ".", shown=f"{folder}/" if folder else "", trust=trust)
 
 
-def _root_of(workspace: Path) -> Path:
-    """The repository's root; without a repository only the workspace itself speaks."""
-    for folder in (workspace, *workspace.parents):
-        # Not pathlib's: above the workspace there may be folders that are nobody's to look into.
-        if os.path.exists(folder / ".git"):  # noqa: PTH110
-            return folder
-    return workspace
-
-
-def _read(place: _Place, forbidden: Forbidden, skip: Callable[[str], object]) -> Iterator[_Found]:
+def _read(place: _Place, forbidden: Forbidden, skip: Skip) -> Iterator[_Found]:
     """The folder's file, if it has one."""
     try:
         root_fd = os.open(place.root, OPEN_FOLDER)
@@ -102,7 +105,14 @@ def _read(place: _Place, forbidden: Forbidden, skip: Callable[[str], object]) ->
                 continue
             if b"\0" in data:
                 skip(f"{place.shown}{name}: not a text")
-            elif text := data.decode("utf-8-sig", "replace").strip():
+                continue
+            if place.trust is not None:
+                path = place.root / place.folder / name
+                judged = place.trust.decide("instructions", place.trust.name_of(path), data)
+                if isinstance(judged, Untrusted):
+                    skip(judged)
+                    return
+            if text := data.decode("utf-8-sig", "replace").strip():
                 yield _Found(name=f"{place.shown}{name}", text=text)
                 return
     finally:
@@ -117,8 +127,9 @@ class NestedInstructions:
     """Instruction files of the folders below the workspace: each is shown with the first result of a call that touches
     its folder (C1). It stands in the result, so what was sent before stays as it was."""
 
-    def __init__(self, workspace: Path, *, max_bytes: int, forbidden: Forbidden = frozenset) -> None:
+    def __init__(self, workspace: Path, trust: Trust, *, max_bytes: int, forbidden: Forbidden = frozenset) -> None:
         self._workspace = workspace.resolve()
+        self._trust = trust
         self._max_bytes = self._left = max_bytes
         self._forbidden = forbidden
         self._seen: set[str] = set()
@@ -128,11 +139,13 @@ class NestedInstructions:
         texts: list[str] = []
         for folder in self._folders(path):
             self._seen.add(folder)
-            place = _Place(root=self._workspace, folder=folder, shown=f"{folder}/")
-            for found in _read(place, self._forbidden, lambda _: None):
+            place = _Place(root=self._workspace, folder=folder, shown=f"{folder}/", trust=self._trust)
+            skipped: list[str | Untrusted] = []
+            for found in _read(place, self._forbidden, skipped.append):
                 if len(found.text.encode()) <= self._left:
                     self._left -= len(found.text.encode())
                     texts.append(_marked(found))
+            texts += [f"[Not shown: {one}]" for one in skipped if isinstance(one, Untrusted)]
         return "\n\n".join(texts)
 
     def forget(self) -> None:
@@ -150,7 +163,7 @@ class NestedInstructions:
         return [folder for folder in folders if folder not in self._seen]
 
 
-def _fitted(found: Sequence[_Found], max_bytes: int, skip: Callable[[str], object]) -> list[_Found]:
+def _fitted(found: Sequence[_Found], max_bytes: int, skip: Skip) -> list[_Found]:
     """The nearest first, since it holds where two differ; what does not fit is cut at the end of a line."""
     left, kept = max_bytes, list[_Found]()
     for each in reversed(found):

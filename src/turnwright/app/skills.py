@@ -12,10 +12,12 @@ from typing import Any
 
 import msgspec
 
+from turnwright.config.trust import Trust
 from turnwright.machine.beneath import OPEN_FOLDER
 from turnwright.machine.files import Files, Folder, Forbidden
 from turnwright.machine.port import OutsideWorkspace
 from turnwright.schema.errors import ToolFailure
+from turnwright.schema.trust import Untrusted
 
 FOLDERS = (".turnwright/skills", ".agents/skills", ".claude/skills")
 """Below the workspace, besides `skills` below the user's folder. Of two with one name the first is used."""
@@ -37,6 +39,7 @@ class Skills(msgspec.Struct, frozen=True, kw_only=True):
     found: tuple[Skill, ...] = ()
     skipped: tuple[str, ...] = ()
     """What was there and could not be used, each with its reason."""
+    untrusted: tuple[Untrusted, ...] = ()
 
     @property
     def section(self) -> str:
@@ -52,15 +55,19 @@ class _Head(msgspec.Struct):
     description: str = ""
 
 
-def skills_for(workspace: Path, user_folder: Path, *, forbidden: Forbidden = frozenset) -> Skills:
+def skills_for(workspace: Path, user_folder: Path, trust: Trust, *, forbidden: Forbidden = frozenset) -> Skills:
     found: dict[str, Skill] = {}
-    skipped: list[str] = []
-    places = [(user_folder, "skills", False), *((workspace.resolve(), folder, True) for folder in FOLDERS)]
-    for root, folder, inside in places:
-        for one in _in(root, folder, inside, forbidden, skipped.append):
+    skipped: list[str | Untrusted] = []
+    places = [(user_folder, "skills", None), *((workspace.resolve(), folder, trust) for folder in FOLDERS)]
+    for root, folder, asked in places:
+        for one in _in(root, folder, asked, forbidden, skipped.append):
             found.setdefault(one.name, one)
     kept = sorted(found.values(), key=lambda one: one.name)[:SKILLS_MAX]
-    return Skills(found=tuple(kept), skipped=tuple(skipped))
+    return Skills(
+        found=tuple(kept),
+        skipped=tuple(one for one in skipped if isinstance(one, str)),
+        untrusted=tuple(one for one in skipped if isinstance(one, Untrusted)),
+    )
 
 
 def skill_tool(skills: Sequence[Skill]) -> Callable[..., Any]:
@@ -84,8 +91,11 @@ def skill_tool(skills: Sequence[Skill]) -> Callable[..., Any]:
     return skill
 
 
-def _in(root: Path, folder: str, inside: bool, forbidden: Forbidden, skip: Callable[[str], object]) -> Iterator[Skill]:
-    """Opened beneath the root: a link that leads out of it would show a provider somebody else's files."""
+def _in(
+    root: Path, folder: str, trust: Trust | None, forbidden: Forbidden, skip: Callable[[str | Untrusted], object]
+) -> Iterator[Skill]:
+    """Opened beneath the root: a link that leads out of it would show a provider somebody else's files. `trust`: None
+    for the user's own."""
     if not (root / folder).is_dir():
         return
     root_fd = os.open(root, OPEN_FOLDER)
@@ -103,7 +113,12 @@ def _in(root: Path, folder: str, inside: bool, forbidden: Forbidden, skip: Calla
             except OSError as closed:
                 skip(f"{place}/{FILE}: {closed.strerror}")
                 continue
-            read = _read(data.decode("utf-8-sig", "replace"), name, place if inside else "")
+            if trust is not None:
+                judged = trust.decide("skill", trust.name_of(root / place / FILE), data)
+                if isinstance(judged, Untrusted):
+                    skip(judged)
+                    continue
+            read = _read(data.decode("utf-8-sig", "replace"), name, "" if trust is None else place)
             if isinstance(read, str):
                 skip(f"{place}/{FILE}: {read}")
             else:

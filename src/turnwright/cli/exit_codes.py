@@ -12,6 +12,7 @@ from turnwright.schema.errors import (
     ProviderError,
     ToolFailure,
     TurnwrightError,
+    UntrustedFolder,
     UsageError,
 )
 
@@ -66,6 +67,8 @@ def of_error(error: TurnwrightError) -> ExitCode:
             return ExitCode.INPUT
         case ConfigError():
             return ExitCode.CONFIG
+        case UntrustedFolder():
+            return ExitCode.UNTRUSTED
         case CredentialsError():
             return ExitCode.CREDENTIALS
         case ProviderError():

@@ -32,6 +32,12 @@ def add_turn_options(parser: argparse.ArgumentParser) -> None:
     add_output_option(parser)
 
 
+def add_trust_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--require-trust", action="store_true", help="leave with 55 if the folder brings anything you have not trusted"
+    )
+
+
 def add_detach_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--detach", action="store_true", help="leave it running in the background, and say its id")
 
@@ -83,7 +89,12 @@ def add_point(parser: argparse.ArgumentParser) -> None:
 def loaded_config(args: argparse.Namespace, workspace: Path) -> Loaded:
     """All layers, the flags of this command line among them."""
     file = Path(args.config).expanduser() if args.config else None
-    return load(workspace, file=file, flags=flags_of(args), assigned=assigned_of(args))
+    loaded = load(workspace, file=file, flags=flags_of(args), assigned=assigned_of(args))
+    if loaded.untrusted and not getattr(args, "trust_settled", False):
+        from turnwright.cli.trusting import tell_untrusted
+
+        tell_untrusted(loaded.untrusted, loaded.trust.folder)
+    return loaded
 
 
 def flags_of(args: argparse.Namespace) -> list[Flag]:

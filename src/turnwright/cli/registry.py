@@ -42,6 +42,7 @@ COMMANDS: dict[str, str] = {
     "guards backtest": "what guards say of conversations that are over, and what they would have saved",
     "models": "what is known of models: prices, windows, abilities",
     "doctor": "check this machine and say what is missing",
+    "trust": "see what a folder brings of settings and instructions, and allow it",
     "config explain": "every setting, its value and where it came from",
     "schema": "the JSON Schema of facts, live events and settings",
 }

@@ -33,6 +33,10 @@ class Folders(msgspec.Struct, frozen=True, kw_only=True):
     def runs(self) -> Path:
         return self.data / "runs"
 
+    @property
+    def trust(self) -> Path:
+        return self.state / "trust.json"
+
 
 def folders_of(environ: Mapping[str, str]) -> Folders:
     if home := environ.get("TURNWRIGHT_HOME"):
@@ -44,6 +48,15 @@ def folders_of(environ: Mapping[str, str]) -> Folders:
         state=_xdg(environ, "XDG_STATE_HOME", ".local/state"),
         cache=_xdg(environ, "XDG_CACHE_HOME", ".cache"),
     )
+
+
+def project_root(workspace: Path) -> Path:
+    """The repository's root; without a repository the workspace itself."""
+    for folder in (workspace, *workspace.parents):
+        # Not pathlib's: above the workspace there may be folders that are nobody's to look into.
+        if os.path.exists(folder / ".git"):  # noqa: PTH110
+            return folder
+    return workspace
 
 
 def folders_of_environment() -> Folders:

@@ -17,10 +17,12 @@ import msgspec
 from turnwright.config.environment import environment_layer
 from turnwright.config.folders import Folders, folders_of
 from turnwright.config.layers import KeyPath, Layer, Leaf, Place, Said, dotted, layer_of, merged, settings_from
-from turnwright.config.yaml_file import said_in_file
+from turnwright.config.trust import Trust, trust_in
+from turnwright.config.yaml_file import file_bytes, said_in
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.limits import check_limits
 from turnwright.schema.settings import Settings
+from turnwright.schema.trust import Untrusted
 
 PROJECT_CONFIG = Path(".turnwright", "config.yaml")
 
@@ -43,6 +45,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """What was set anywhere; everything else is a default."""
     files: tuple[Path, ...]
     """The files that were read, weakest first."""
+    trust: Trust
+    """What may be used of that which the project brings."""
+    untrusted: tuple[Untrusted, ...] = ()
+    """Its configuration, where it has one that was not used."""
 
 
 def load(
@@ -52,25 +58,42 @@ def load(
     flags: Iterable[Flag] = (),
     assigned: Mapping[str, str] = MappingProxyType({}),
     environ: Mapping[str, str] | None = None,
+    trust_all: bool = False,
 ) -> Loaded:
-    """Reads every layer. A mistake anywhere is a ConfigError that names its place."""
+    """Reads every layer. A mistake anywhere is a ConfigError that names its place.
+
+    The project's layer is read only if the user has trusted it, byte for byte: what it says could lead requests and
+    keys elsewhere. `trust_all`: whoever calls vouches for the folder."""
     environ = os.environ if environ is None else environ
     folders = folders_of(environ)
+    trust = trust_in(cwd, folders, everything=trust_all)
     layers: list[Layer] = []
     files: list[Path] = []
+    untrusted: list[Untrusted] = []
     for layer, path in (("user", folders.user_config), ("project", project_config(cwd, folders)), ("file", file)):
-        if path and (said := said_in_file(path, layer)) is not None:
-            layers.append(layer_of(said))
-            files.append(path)
-        elif layer == "file" and path:
-            raise ConfigError(f"The configuration {path} does not exist.", remedy="Check the name given to --config.")
+        raw = file_bytes(path) if path else None
+        if path is None or raw is None:
+            if layer == "file" and path:
+                raise ConfigError(
+                    f"The configuration {path} does not exist.", remedy="Check the name given to --config."
+                )
+            continue
+        if layer == "project":
+            found = trust.decide("config", trust.name_of(path.resolve()), raw)
+            if isinstance(found, Untrusted):
+                untrusted.append(found)
+                continue
+        layers.append(layer_of(said_in(raw, path, layer)))
+        files.append(path)
     layers.append(environment_layer(environ))
     layers.append(assigned_layer(assigned))
     layers.append(layer_of(_said(flags)))
     leaves = merged(layers)
     settings = settings_from(leaves)
     _check(settings, leaves)
-    return Loaded(settings=settings, folders=folders, said=leaves, files=tuple(files))
+    return Loaded(
+        settings=settings, folders=folders, said=leaves, files=tuple(files), trust=trust, untrusted=tuple(untrusted)
+    )
 
 
 def assigned_layer(assigned: Mapping[str, str]) -> Layer:

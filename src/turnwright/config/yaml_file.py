@@ -21,7 +21,7 @@ FILE_BYTES_MAX = 1 << 20
 DEPTH_MAX = 20
 
 
-def said_in_file(path: Path, layer: str) -> list[Said] | None:
+def file_bytes(path: Path) -> bytes | None:
     """None where there is no such file."""
     try:
         with path.open("rb") as file:
@@ -34,6 +34,10 @@ def said_in_file(path: Path, layer: str) -> list[Said] | None:
         ) from bad
     if len(raw) > FILE_BYTES_MAX:
         raise ConfigError(f"The configuration {path} is larger than 1 MiB.", remedy="Is it the right file?")
+    return raw
+
+
+def said_in(raw: bytes, path: Path, layer: str) -> list[Said]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as bad:

@@ -4,6 +4,7 @@
       UsageError           the command line was wrong
       InputError           a file, folder, id or prompt that was given is missing or bad
       ConfigError          the configuration is wrong: names the file, the key and the remedy
+      UntrustedFolder      it was to be trusted, and is not
       CredentialsError     no key, or one that was refused
       ProviderError        the model service failed and the turn could not go on
       JournalError         we can no longer promise durability: stop, do not limp
@@ -39,6 +40,9 @@ class InputError(TurnwrightError): ...
 
 
 class ConfigError(TurnwrightError): ...
+
+
+class UntrustedFolder(TurnwrightError): ...
 
 
 class CredentialsError(TurnwrightError): ...

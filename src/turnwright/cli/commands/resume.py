@@ -23,11 +23,13 @@ from turnwright.cli.options import (
     add_detach_option,
     add_json_option,
     add_model_options,
+    add_trust_option,
     add_turn_options,
     loaded_config,
 )
 from turnwright.cli.output import Output
 from turnwright.cli.terminal import Terminal
+from turnwright.cli.trusting import settle_trust
 from turnwright.cli.watching import kept_run_folder, watched
 from turnwright.kernel.prefix import BoughtAgain
 from turnwright.schema.errors import UsageError
@@ -46,16 +48,22 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser)
     add_turn_options(parser)
     add_detach_option(parser)
+    add_trust_option(parser)
     add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.detach and not args.carry_on:
         raise UsageError("turnwright resume: --detach needs --continue.", remedy="Without it nothing is run.")
-    loaded = loaded_config(args, workspace_of(args.cwd))
+    here = workspace_of(args.cwd)
+    if args.carry_on:
+        settle_trust(args, here)
+    loaded = loaded_config(args, here)
     taken_up = asyncio.run(continued(loaded, args.conversation))
     if not args.carry_on:
         return _looked_at(args, taken_up)
+    if args.cwd is None and taken_up.workspace != here:
+        settle_trust(args, taken_up.workspace)
     if (result := _done(taken_up.facts)) is not None:
         return event_loop.run(_told_again(taken_up, result, args.output))
 

@@ -18,10 +18,12 @@ from turnwright.cli.options import (
     add_detach_option,
     add_model_options,
     add_set_option,
+    add_trust_option,
     add_turn_options,
     assigned_of,
     loaded_config,
 )
+from turnwright.cli.trusting import settle_trust
 from turnwright.cli.watching import watched
 from turnwright.config.load import Loaded
 
@@ -41,11 +43,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser)
     add_turn_options(parser)
     add_detach_option(parser)
+    add_trust_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     here = workspace_of(args.cwd)
     task = task_of(args.task)
+    settle_trust(args, here)
     loaded = loaded_config(args, here)
     if args.fork:
         from turnwright.cli.commands.fork import forked_at
@@ -77,6 +81,8 @@ async def _first(args: argparse.Namespace, loaded: Loaded, workspace: Path, task
 async def _next(args: argparse.Namespace, loaded: Loaded, task: str, away: Away | None) -> int:
     taken_up = await continued(loaded, args.resume)
     workspace = taken_up.workspace if args.cwd is None else workspace_of(args.cwd)
+    if workspace != workspace_of(args.cwd):
+        settle_trust(args, workspace)
     async with open_engine(taken_up.loaded, label="run") as engine:
         questions = questions_of(args, engine)
         async with (
