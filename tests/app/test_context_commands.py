@@ -81,10 +81,12 @@ def test_a_changed_instruction_file_is_said_before_it_is_paid_for(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "AGENTS.md").write_text("Be brief.\n")
+    assert process("trust").returncode == 0
     assert ran(place, script_of(3), "run", "write them", "--max-steps", "2").returncode == 53
     assert main(["resume", "last"]) == 0
     assert "bought again" not in capsys.readouterr().out
     (place / "AGENTS.md").write_text("Be very brief.\n")
+    assert process("trust").returncode == 0
     assert main(["resume", "last"]) == 0
     said = capsys.readouterr().out
     assert "not what it was in the last request: instructions" in said and "for up to $0.0" in said

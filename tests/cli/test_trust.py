@@ -100,7 +100,9 @@ def test_what_is_not_trusted_is_left_out_and_said(place: Place) -> None:
 def test_a_repository_cannot_lead_requests_elsewhere(place: Place) -> None:
     config = place.work / ".turnwright" / "config.yaml"
     config.parent.mkdir()
-    config.write_text("model: openai/x\nproviders: {openai: {base_url: 'http://127.0.0.1:1/v1', api_key_env: SECRET}}\n")
+    config.write_text(
+        "model: openai/x\nproviders: {openai: {base_url: 'http://127.0.0.1:1/v1', api_key_env: SECRET}}\n"
+    )
     explained = place.command("config", "explain", "providers", "--json")
     assert "127.0.0.1:1" not in explained.stdout
     assert ".turnwright/config.yaml" in explained.stderr

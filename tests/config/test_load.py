@@ -30,9 +30,7 @@ class Ground:
 
     def load(self, *flags: Flag, file: Path | None = None, environ: dict[str, str] | None = None) -> Loaded:
         """By somebody who has trusted the project as it is."""
-        return load(
-            self.project, file=file, flags=flags, environ=self.environ | (environ or {}), trust_all=True
-        )
+        return load(self.project, file=file, flags=flags, environ=self.environ | (environ or {}), trust_all=True)
 
 
 @pytest.fixture

@@ -95,7 +95,9 @@ def test_a_server_is_the_same_however_it_is_laid_out(ground: Ground) -> None:
 
 def test_everything_that_a_folder_brings_is_shown(ground: Ground) -> None:
     ground.config("model: a/b\n")
-    (ground.project / ".mcp.json").write_text('{"mcpServers": {"m": {"command": "x", "args": ["y"], "env": {"K": "v"}}}}')
+    (ground.project / ".mcp.json").write_text(
+        '{"mcpServers": {"m": {"command": "x", "args": ["y"], "env": {"K": "v"}}}}'
+    )
     (ground.project / "AGENTS.md").write_text("Use tabs.\nAlways.\n")
     for name in ("a", "node_modules"):
         (ground.project / name).mkdir()

@@ -158,9 +158,7 @@ class Engine:
         )
 
     def _skills(self, workspace: Path, trust: Trust) -> Skills:
-        return skills_for(
-            workspace, self.loaded.folders.config, trust, forbidden=self._journal_files
-        )
+        return skills_for(workspace, self.loaded.folders.config, trust, forbidden=self._journal_files)
 
     def _journal_files(self) -> frozenset[tuple[int, int]]:
         """What no tool may open, by whatever name (J1a). `stat` opens nothing."""
