@@ -17,6 +17,7 @@ from turnwright.app.instructed_tools import InstructedTools
 from turnwright.app.instructions import Instructions, NestedInstructions, instructions_for
 from turnwright.app.journals import opened_journal
 from turnwright.app.masked_tools import MaskedTools
+from turnwright.app.mcp import NO_SERVERS, McpServers, configured_servers, of_servers
 from turnwright.app.models import Opened, opened_model
 from turnwright.app.skills import Skills, skill_tool, skills_for
 from turnwright.app.trust import not_trusted
@@ -54,6 +55,7 @@ class Engine:
         self.clock = SystemClock()
         self._environ = environ
         self._keeper = keeper
+        self.mcp_servers = McpServers(loaded, environ, keeper, self.clock)
 
     @asynccontextmanager
     async def session(
@@ -89,7 +91,12 @@ class Engine:
             stack.push_async_callback(machine.close)
             skills = self._skills(workspace, trust) if tools is None else Skills()
             chosen = [*_chosen(tools, settings.tools.include, skills), *completing(settings.completion)]
-            toolbox = Toolbox(chosen, machine=machine)
+            servers = configured_servers(self.loaded, workspace, trust, self._environ) if tools is None else NO_SERVERS
+            offer = await self.mcp_servers.offer(servers, settings.tools.include)
+            if offer is not None:
+                stack.push_async_callback(offer.close)
+            masker = opened.masker.also(secret for entry in servers.entries for secret in entry.secrets)
+            toolbox = Toolbox(chosen, machine=machine, source=offer)
             stack.push_async_callback(toolbox.close)
             instructions = self._instructions(workspace, trust)
             nested = NestedInstructions(
@@ -102,23 +109,24 @@ class Engine:
             yield Session(
                 journal=self.journal,
                 model=opened.model,
-                tools=MaskedTools(InstructedTools(toolbox, nested), opened.masker),
+                tools=MaskedTools(InstructedTools(toolbox, nested), masker),
                 context=PromptContext(
                     workspace=machine.workspace,
                     sandbox=machine.sandbox,
                     completion=told_of(settings.completion),
-                    instructions=opened.masker(instructions.text),
+                    instructions=masker(instructions.text),
                     appended=settings.prompts.append,
-                    skills=opened.masker(skills.section) if offers_skills else "",
+                    skills=masker(skills.section) if offers_skills else "",
                     condensed=nested.forget,
                     json_object=json_object,
                 ),
                 guards=guards or guards_of(settings),
                 versions=self._versions(stack, workspace, chosen),
                 look_into=look_into(machine),
+                beside=offer,
                 clock=self.clock,
                 ids=SystemIds(self.clock.wall_ms),
-                masker=opened.masker,
+                masker=masker,
                 captures=opened.captures,
                 ask=ask,
                 jitter=jitter,
@@ -133,7 +141,10 @@ class Engine:
                         for code, skipped in (("instructions", instructions.skipped), ("skills", skills.skipped))
                         for why in skipped
                     ),
-                    *map(not_trusted, (*self.loaded.untrusted, *instructions.untrusted, *skills.untrusted)),
+                    *map(
+                        not_trusted,
+                        (*self.loaded.untrusted, *instructions.untrusted, *skills.untrusted, *servers.untrusted),
+                    ),
                 ),
             )
 
@@ -179,9 +190,11 @@ async def open_engine(loaded: Loaded, *, label: str = "turnwright") -> AsyncIter
     make_private(loaded.folders.data)
     keeper = Keeper()
     async with opened_journal(loaded, label=label) as journal:
+        engine = Engine(loaded, process_environment(), journal, keeper)
         try:
-            yield Engine(loaded, process_environment(), journal, keeper)
+            yield engine
         finally:
+            await engine.mcp_servers.close()
             await keeper.close()
 
 
@@ -202,12 +215,13 @@ def _chosen(
     if include is None:
         return offered
     known = {tool.__name__: tool for tool in offered}
-    for name in include:
+    own = [name for name in include if not of_servers(name)]
+    for name in own:
         if name not in known:
             raise ConfigError(
                 f"tools.include names {name!r}, and there is no such tool.", remedy=f"There are: {', '.join(known)}."
             )
-    return [known[name] for name in include]
+    return [known[name] for name in own]
 
 
 def _check_workspace(workspace: Path, data: Path, mode: str) -> None:

@@ -72,13 +72,20 @@ def _configuration(workspace: Path, trust: Trust, folders: Folders) -> Iterator[
 
 
 def _servers(workspace: Path, root: Path) -> Iterator[Brought]:
-    for name, server in servers_in(_bytes(workspace / MCP_FILE) or _bytes(root / MCP_FILE) or b"").items():
+    for name, server in servers_of_project(workspace, root).items():
         words = server if isinstance(server, dict) else {}
         started = [words.get("command"), *(words.get("args") or [])] if "command" in words else [words.get("url")]
         does = [f"starts the MCP server: {' '.join(map(str, started))}"]
         if isinstance(words.get("env"), dict):
             does.append(f"with the variables: {', '.join(map(str, words['env']))}")
+        if isinstance(words.get("headers"), dict):
+            does.append(f"with the headers: {', '.join(f'{key}: {said}' for key, said in words['headers'].items())}")
         yield _brought("mcp", name, canonical(server), does)
+
+
+def servers_of_project(workspace: Path, root: Path) -> dict[str, Any]:
+    """The workspace's own file, else that of the repository's root."""
+    return servers_in(_bytes(workspace / MCP_FILE) or _bytes(root / MCP_FILE) or b"")
 
 
 def servers_in(raw: bytes) -> dict[str, Any]:

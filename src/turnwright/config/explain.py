@@ -40,7 +40,7 @@ def shown_settings(settings: Settings) -> Any:
 def _shown(path: Sequence[str], value: object, mask: Masker) -> object:
     match value:
         case str():
-            is_told = len(path) >= 4 and path[0] == "providers" and path[-2] in ("headers", "query")
+            is_told = len(path) >= 4 and path[0] in ("providers", "mcp") and path[-2] in ("headers", "query", "env")
             return masked_told(path[-1], value) if is_told else mask(value)
         case dict():
             return {name: _shown((*path, name), item, mask) for name, item in value.items()}

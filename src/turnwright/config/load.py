@@ -17,6 +17,7 @@ import msgspec
 from turnwright.config.environment import environment_layer
 from turnwright.config.folders import Folders, folders_of
 from turnwright.config.layers import KeyPath, Layer, Leaf, Place, Said, dotted, layer_of, merged, settings_from
+from turnwright.config.mcp_servers import check_server
 from turnwright.config.trust import Trust, trust_in
 from turnwright.config.yaml_file import file_bytes, said_in
 from turnwright.schema.errors import ConfigError
@@ -150,6 +151,9 @@ def _check(settings: Settings, leaves: Mapping[KeyPath, Leaf]) -> None:
                 f"{leaves[path].place}: {dotted(path)} is not an address.", remedy="It begins with http:// or https://."
             )
     _check_journal(settings.journal.url, leaves)
+    for name, server in settings.mcp.servers.items():
+        said = [leaf.place for path, leaf in leaves.items() if path[:3] == ("mcp", "servers", name)]
+        check_server(name, server, str(said[0]))
     for name, model in settings.catalogue.models.items():
         if (model.price.input is None) != (model.price.output is None):
             missing = "input" if model.price.input is None else "output"

@@ -28,7 +28,7 @@ from turnwright.kernel.ports import (
     Unsaved,
     Warn,
 )
-from turnwright.kernel.prefix import bought_again
+from turnwright.kernel.prefix import bought_again, changed_segments
 from turnwright.kernel.retry import strategy_for
 from turnwright.kernel.sample import Sampled, Sampler, Step
 from turnwright.kernel.scribe import Scribe
@@ -297,7 +297,7 @@ class _RunningTurn:
         prompt = await self.prompt_again()
         history, context = self.turn.history, self.ports.context
         segments = context.segments(prompt)
-        if history.taken_up:
+        if history.taken_up or (self.offered and changed_segments(history.segments, segments)):
             self.say_what_it_costs(segments)
         self.scribe.note(
             StepStarted(
@@ -313,7 +313,8 @@ class _RunningTurn:
         return prompt
 
     def say_what_it_costs(self, segments: dict[str, str]) -> None:
-        """Another process carries on: what it does not send again as it was is not in the provider's cache (R6)."""
+        """Another process carries on, or other tools have come: what is not sent again as it was is not in the
+        provider's cache (R6)."""
         history = self.turn.history
         history.taken_up = False
         route = self.ports.model.route((), tools=bool(self.offered))

@@ -119,6 +119,15 @@ class Masker:
         self._harmless: set[bytes] = set()
         """Words that were looked at: ids and paths come again in every fact of a turn."""
 
+    def also(self, secrets: Iterable[str]) -> Masker:
+        """One that masks these too."""
+        other = Masker(secrets)
+        if not other._replacements:
+            return self
+        both = {**dict(self._replacements), **dict(other._replacements)}
+        other._replacements = sorted(both.items(), key=lambda pair: -len(pair[0]))
+        return other
+
     def __call__(self, text: str) -> str:
         for spelling, shown in self._replacements:
             while spelling in text:  # again, because what is left beside a mask may spell it once more

@@ -11,6 +11,7 @@ import msgspec
 
 from turnwright.schema.guards import Completion, Guards
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
+from turnwright.schema.mcp import Mcp
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 Usd: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
@@ -289,6 +290,7 @@ class Settings(Section, frozen=True, kw_only=True):
     timers: Timers = Timers()
     catalogue: Catalogue = Catalogue()
     tools: ToolSettings = ToolSettings()
+    mcp: Mcp = Mcp()
     prompts: Prompts = Prompts()
     guards: Guards = Guards()
     completion: Completion = Completion()

@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-TrustKind: TypeAlias = Literal["config", "instructions", "skill", "mcp"]
-"""A configuration file, a file of instructions, a skill, or one MCP server of `.mcp.json`."""
+TrustKind: TypeAlias = Literal["config", "instructions", "skill", "mcp", "mcp-tool"]
+"""A configuration file, a file of instructions, a skill, one MCP server of `.mcp.json`, or the text of a tool of a
+server, wherever that was configured."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

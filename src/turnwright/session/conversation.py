@@ -82,12 +82,25 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     purpose: str = "turn"
     notices: tuple[Note, ...] = ()
     """What was found out while the session was put together, for the record of whatever runs in it."""
+    beside: Beside | None = None
     captures: Captures = NoCaptures()
     within: Account | None = None
     """The budget of whoever sent this conversation as a subagent."""
     look_into: LookInto | None = None
     """What guards may know of the workspace; None where there is none."""
     versions: Versions | None = None
+
+
+class Beside(Protocol):
+    """What goes on beside the turns of a conversation: servers that lend it their tools."""
+
+    def news(self) -> Sequence[Note]:
+        """What has happened since it was last asked, for the record."""
+        ...
+
+    def recall(self, fact: Fact | Unknown) -> None:
+        """A fact of the conversation that is loaded."""
+        ...
 
 
 class JitterSource(Protocol):
@@ -353,6 +366,8 @@ class Conversation:
         self._guards.recall(fact)
 
     async def _record_of_turn(self, *facts: Fact) -> Sequence[Seq]:
+        for note in self._session.beside.news() if self._session.beside else ():
+            self._record.with_next(note)
         return await self._record(*map(self._self_contained, facts))
 
     def _self_contained(self, fact: Fact) -> Fact:
@@ -402,6 +417,8 @@ class Conversation:
         self.history.apply(fact)
         self._inbox.apply(fact)
         self._guards.recall(fact)
+        if self._session.beside is not None:
+            self._session.beside.recall(fact)
         match fact:
             case AttemptStarted(route=route):
                 self._route = route

@@ -68,7 +68,7 @@ def tool(
 
 @runtime_checkable
 class Tool(Protocol):
-    """Anything a toolbox can hold: a function (see `FunctionTool`), later a tool of an MCP server."""
+    """Anything a toolbox can hold: a function (see `FunctionTool`), or a tool of an MCP server."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -127,6 +127,14 @@ class FunctionTool:
         return _outcome_of(await in_thread(lambda: self.function(**given)))
 
 
+class Source(Protocol):
+    """Tools that come and go while a conversation runs."""
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Those that there are now. The same tuple while they are the same."""
+        ...
+
+
 class Toolbox:
     """One conversation's tools and what they remember. Satisfies `kernel.ports.Tools`."""
 
@@ -135,6 +143,7 @@ class Toolbox:
         tools: Sequence[Tool | Callable[..., Any]],
         *,
         machine: Machine | None = None,
+        source: Source | None = None,
         modes: Mapping[str, frozenset[Effect]] = MODES,
         bytes_max: int = BYTES_MAX,
         lines_max: int = LINES_MAX,
@@ -145,6 +154,9 @@ class Toolbox:
             if made.spec.name in self._tools:
                 raise ConfigError(f"two tools are named {made.spec.name!r}; rename one with @tool(name=...).")
             self._tools[made.spec.name] = made
+        self._own = dict(self._tools)
+        self._source = source
+        self._taken: tuple[Tool, ...] = ()
         self._machine = machine
         self._modes = modes
         self._offered: dict[str, tuple[ToolSpec, ...]] = {}
@@ -152,7 +164,12 @@ class Toolbox:
         self.states = States()
 
     def offered(self, mode: str) -> tuple[ToolSpec, ...]:
-        """The tools of a mode, in the order they were given. The same tuple every time."""
+        """The tools of a mode, in the order they were given, then those of the source. The same tuple while nothing
+        changes: what changes is taken up here, between two steps."""
+        if self._source is not None and (now := self._source.tools()) is not self._taken:
+            self._taken = now
+            self._tools = self._own | {each.spec.name: each for each in now if each.spec.name not in self._own}
+            self._offered.clear()
         if mode not in self._offered:
             if mode not in self._modes:
                 raise ConfigError(f"there is no mode {mode!r}; known modes: {', '.join(self._modes)}.")

@@ -27,7 +27,7 @@ _budget = _Budget()
 
 def problem_of(arguments: dict[str, Any], schema: dict[str, Any]) -> str:
     """How they break it; empty where they fit, or where the schema is none that can be checked."""
-    from jsonschema.exceptions import SchemaError
+    from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
     from referencing.exceptions import Unresolvable
 
     validator = _validator_class()(schema, registry=_registry())
@@ -49,7 +49,7 @@ def _first(errors: Any) -> list[Any]:
 
 @lru_cache(maxsize=1)
 def _validator_class() -> Any:
-    from jsonschema import Draft202012Validator, validators
+    from jsonschema import Draft202012Validator, validators  # type: ignore[import-untyped]
 
     follow = Draft202012Validator.VALIDATORS["$ref"]
 

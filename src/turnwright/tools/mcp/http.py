@@ -39,7 +39,9 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 @asynccontextmanager
-async def http_streams(url: str, headers: Mapping[str, str], call_s: float, told: Told) -> AsyncIterator[TransportStreams]:
+async def http_streams(
+    url: str, headers: Mapping[str, str], call_s: float, told: Told
+) -> AsyncIterator[TransportStreams]:
     """Bytes come as they are: what is small when packed and large when not would pass every bound."""
 
     async def look_at(response: httpx2.Response) -> None:

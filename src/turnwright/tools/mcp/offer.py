@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from turnwright.schema.errors import ToolFailure
-from turnwright.schema.facts import Note
+from turnwright.schema.facts import Note, ToolEnded
 from turnwright.schema.mcp import RemoteTool
 from turnwright.schema.prompt import ToolSpec
 from turnwright.schema.tools import ToolOutcome
@@ -50,8 +50,8 @@ class ServerTool:
 
 
 class Offer:
-    """Satisfies `tools.registry.Source`. What was offered once stays, at its place, for as long as its server has it:
-    the model's prompt begins with it."""
+    """Satisfies `tools.registry.Source` and `session.conversation.Beside`. What was offered once stays, at its place,
+    for as long as its server has it: the model's prompt begins with it."""
 
     def __init__(self, servers: Sequence[Server], *, offered_max: int, include: Sequence[str] | None = None) -> None:
         """`include`: patterns of the names that may be offered; None: all."""
@@ -63,7 +63,6 @@ class Offer:
         self._room: dict[str, bool] = {}
         """Servers that were ready: whether their tools are offered without being asked for."""
         self._brought_in: dict[str, None] = {}
-        self._seen: dict[str, tuple[RemoteTool, ...]] = {}
         self._tools: tuple[Tool, ...] = (self._search,)
         self._made: dict[tuple[str, str], ServerTool] = {}
         self._stop = [server.listen(self._hear) for server in self._servers]
@@ -91,10 +90,14 @@ class Offer:
             stop()
         self._stop = []
 
-    def recall(self, output_detail: object) -> None:
+    def recall(self, fact: object) -> None:
         """What another process had brought in for this conversation."""
-        for name in str(output_detail).split(","):
-            self._bring_in(name)
+        match fact:
+            case ToolEnded(name=name, detail=detail) if name == SEARCH and BROUGHT_IN in detail:
+                for each in str(detail[BROUGHT_IN]).split(","):
+                    self._bring_in(each)
+            case _:
+                pass
 
     def _hear(self, event: Event) -> None:
         self._news.append(Note(code=NOTE, text=event.text, data=event.data))
@@ -106,7 +109,7 @@ class Offer:
             self._dirty = True
 
     def _now(self) -> tuple[Tool, ...]:
-        kept = [each for each in self._made.values() if self._still(each)]
+        kept = [each for each in self._made.values() if each.remote in each.server.tools]
         room = self._offered_max - sum(self._room.get(each.server.entry.name, False) for each in kept)
         for server in self._servers:
             name = server.entry.name
@@ -122,9 +125,6 @@ class Offer:
         by_key = {(server.entry.name, remote.name): (name, server, remote) for name, (server, remote) in named.items()}
         self._made = {key: self._made_of(*by_key[key]) for key in wanted if key in by_key}
         return (self._search, *self._made.values())
-
-    def _still(self, each: ServerTool) -> bool:
-        return each.remote in each.server.tools or each.server.state == "starting"
 
     def _made_of(self, name: str, server: Server, remote: RemoteTool) -> ServerTool:
         before = self._made.get((server.entry.name, remote.name))
@@ -156,7 +156,8 @@ class Offer:
     def _searching(self) -> Any:
         names = ", ".join(server.entry.name for server in self._servers)
         longest = max(
-            (s.entry.settings.start_s + s.entry.settings.list_s for s in self._servers if not s.entry.problem), default=0
+            (s.entry.settings.start_s + s.entry.settings.list_s for s in self._servers if not s.entry.problem),
+            default=0,
         )
 
         @tool(effect="reads", name=SEARCH, timeout_s=longest + 5)

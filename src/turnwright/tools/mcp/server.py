@@ -13,6 +13,7 @@ import msgspec
 from turnwright.schema.errors import MachineError, ToolFailure
 from turnwright.schema.mcp import RemoteTool, ServerEntry, ServerState
 from turnwright.tools.mcp.texts import remote_tool, wanted
+from turnwright.tools.registry import in_thread
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -82,6 +83,12 @@ class Server:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    def standing(self) -> Event:
+        """For whoever begins to listen when all is settled."""
+        if self.state == "ready":
+            return self._event(f"is ready with {len(self.tools)} tools{self._left_out()}", tools=len(self.tools))
+        return self._event(self.why or f"is {self.state}")
+
     async def settled(self, within_s: float) -> bool:
         """Whether it is known by then what becomes of it."""
         try:
@@ -120,9 +127,10 @@ class Server:
 
     def _failure(self, error: BaseException, connection: Connection) -> ToolFailure:
         if connection.is_lost(error):
+            why = self._last_words or connection.said(error)
             return ToolFailure(
-                f"The MCP server {self.entry.name} ended during the call ({self._last_words or connection.said(error)})."
-                " Whether the call had its effect is unknown: look before you repeat it."
+                f"The MCP server {self.entry.name} ended during the call ({why}). "
+                "Whether the call had its effect is unknown: look before you repeat it."
             )
         return ToolFailure(f"The MCP server {self.entry.name} says: {connection.said(error)}.")
 
@@ -132,7 +140,8 @@ class Server:
         self._news.set()
         for calling in list(self._calls):
             calling.cancel()
-        done, _ = await asyncio.wait([self._task], timeout=CLOSE_S)
+        ready = self._connection is not None
+        done, _ = await asyncio.wait([self._task], timeout=CLOSE_S if ready else 0)
         if not done:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=CLOSE_S)
@@ -170,8 +179,8 @@ class Server:
         settings = self.entry.settings
         phase = f"did not answer the handshake within {settings.start_s:g} s"
         try:
-            # In a thread: it takes half a second, in which a turn has better things to do.
-            module = await asyncio.to_thread(importlib.import_module, "turnwright.tools.mcp.connection")
+            # In a thread: it takes half a second, in which a turn has better things to do, its end among them.
+            module = await in_thread(lambda: importlib.import_module("turnwright.tools.mcp.connection"))
             starting = module.connected(
                 self.entry, self._keeper, self._env, changed=self._has_changed, ended=self._has_ended
             )
@@ -200,10 +209,10 @@ class Server:
     async def _until_over(self, connection: Connection) -> None:
         listening = asyncio.create_task(connection.hear_of_changes(self._has_changed))
         try:
-            while not self._closing and not self._dead:
+            while not self._over():
                 await self._news.wait()
                 self._news.clear()
-                if self._stale and not self._dead and not self._closing:
+                if self._stale and not self._over():
                     self._stale = False
                     async with asyncio.timeout(self.entry.settings.list_s):
                         self._ready(connection, await connection.tools())
@@ -211,6 +220,9 @@ class Server:
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
+
+    def _over(self) -> bool:
+        return self._closing or self._dead
 
     def _has_changed(self) -> None:
         self._stale = True
@@ -248,15 +260,14 @@ class Server:
         self._tell(why)
 
     def _tell(self, text: str, **data: str | int | float | bool | None) -> None:
-        name = self.entry.name
-        event = Event(
-            server=name,
-            state=self.state,
-            text=f"the MCP server {name} {text}",
-            data={"server": name, "state": self.state, **data},
-        )
+        event = self._event(text, **data)
         for listener in list(self._listeners):
             listener(event)
+
+    def _event(self, text: str, **data: str | int | float | bool | None) -> Event:
+        name = self.entry.name
+        said = f"the MCP server {name} {text}"
+        return Event(server=name, state=self.state, text=said, data={"server": name, "state": self.state, **data})
 
 
 class _entered:  # noqa: N801 - used like a function
