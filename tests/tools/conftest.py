@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
+from serving import Ask, Serving
 
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import LocalMachine, open_local
@@ -66,10 +68,31 @@ def run(box: Toolbox, call: Call) -> Run:
     """A call as the loop makes it: checked, then run."""
 
     async def run(name: str, **arguments: Any) -> ToolOutcome:
-        import msgspec
-
         checked = box.check(name, msgspec.json.encode(arguments).decode())
         assert not isinstance(checked, Unfit), checked.problem
         return await box.run(name, checked.arguments, call)
 
     return run
+
+
+@pytest.fixture
+async def serving(tmp_path: Path) -> AsyncIterator[Serving]:
+    """MCP servers."""
+    keeper = Keeper()
+    serving = Serving(keeper, tmp_path)
+    yield serving
+    await serving.close()
+    await keeper.close()
+
+
+@pytest.fixture
+def ask(call: Call) -> Ask:
+    """A call in any toolbox, as the loop makes it: offered, checked, run."""
+
+    async def ask(toolbox: Toolbox, name: str, **arguments: object) -> ToolOutcome:
+        toolbox.offered("build")
+        checked = toolbox.check(name, msgspec.json.encode(arguments).decode())
+        assert not isinstance(checked, Unfit), checked.problem
+        return await toolbox.run(name, checked.arguments, call)
+
+    return ask

@@ -77,7 +77,7 @@ class Connection:
         """A failure in words."""
         if isinstance(error, MCPError) and self._told.status:
             return f"{error.error.message} ({self._told.status})"
-        return in_words(error)
+        return str(error).partition("\n")[0][:400] or type(error).__name__
 
 
 @asynccontextmanager
@@ -107,9 +107,11 @@ async def connected(
         async with client:
             yield Connection(client, told)
     except Exception as error:
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
         if told.status:
             error.add_note(told.status)
-        raise
+        raise error from None
 
 
 @asynccontextmanager
@@ -130,13 +132,3 @@ async def _streams(
 
     async with stdio_streams(talk, on_end) as streams:
         yield streams
-
-
-def in_words(error: BaseException) -> str:
-    """The first of what may be a whole group of errors."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
-    notes = f" ({'; '.join(error.__notes__)})" if getattr(error, "__notes__", None) else ""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or type(error).__name__}: {error.strerror}{notes}"
-    return f"{str(error).splitlines()[0][:400] if str(error) else type(error).__name__}{notes}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -70,7 +71,9 @@ class Server:
         self._connection: Connection | None = None
         self._listeners: list[Listener] = []
         self._news = asyncio.Event()
-        self._stale = self._dead = self._closing = False
+        self._over = asyncio.Event()
+        """It has ended, or is to."""
+        self._stale = self._dead = self._closing = self._was_ready = False
         self._last_words = ""
         self._restarts = 0
         self._began = monotonic()
@@ -137,6 +140,7 @@ class Server:
     async def close(self) -> None:
         """Within two seconds, whatever it does; what it started is gone."""
         self._closing = True
+        self._over.set()
         self._news.set()
         for calling in list(self._calls):
             calling.cancel()
@@ -157,25 +161,24 @@ class Server:
             self._settled.set()
 
     async def _lives(self) -> None:
-        if self.entry.problem:
-            self._fail(self.entry.problem)
-            return
-        while True:
-            why = await self._one_life()
-            was_ready, self._connection = self._connection is not None, None
+        why = self.entry.problem
+        while not why:
+            self._was_ready = self._dead = False
+            self._over.clear()
+            ended = await self._one_life()
+            self._lose_connection()
+            if not self._was_ready or self._restarts == RESTARTS_MAX:
+                why = ended
+            elif not self._closing:
+                self._restarts += 1
+                self._tell(f"{ended}; it is started again", restarts=self._restarts)
             if self._closing:
                 return
-            if not was_ready or self._restarts == RESTARTS_MAX:
-                self._fail(why)
-                return
-            self._restarts += 1
-            self.state = "starting"
-            self._settled.clear()
-            self._tell(f"{why}; it is started again", restarts=self._restarts)
+        self._fail(why)
 
     async def _one_life(self) -> str:
         """From its start to its end, and why that came."""
-        self._dead, self._began = False, self._monotonic()
+        self._began = self._monotonic()
         settings = self.entry.settings
         phase = f"did not answer the handshake within {settings.start_s:g} s"
         try:
@@ -191,14 +194,8 @@ class Server:
                 self._ready(connection, listed)
                 phase = f"did not list its tools again within {settings.list_s:g} s"
                 await self._until_over(connection)
-        except TimeoutError:
-            return self._ended_as(phase)
-        except ModuleNotFoundError as missing:
-            return f"is not started: {INSTALL} ({missing.name} is missing)"
-        except (MachineError, OSError) as failed:
-            return self._ended_as(f"cannot be started: {_words(failed)}")
         except Exception as error:  # noqa: BLE001 - the rim of foreign code: whatever it is, it is said
-            return self._ended_as(f"failed: {_words(error)}")
+            return self._ended_as(_why(error, phase))
         return self._ended_as("ended")
 
     def _ended_as(self, what: str) -> str:
@@ -209,20 +206,19 @@ class Server:
     async def _until_over(self, connection: Connection) -> None:
         listening = asyncio.create_task(connection.hear_of_changes(self._has_changed))
         try:
-            while not self._over():
+            while not self._over.is_set():
                 await self._news.wait()
                 self._news.clear()
-                if self._stale and not self._over():
+                if self._stale and not self._over.is_set():
                     self._stale = False
                     async with asyncio.timeout(self.entry.settings.list_s):
                         self._ready(connection, await connection.tools())
-                    await asyncio.sleep(RELIST_PAUSE_S)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(RELIST_PAUSE_S):
+                            await self._over.wait()
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
-
-    def _over(self) -> bool:
-        return self._closing or self._dead
 
     def _has_changed(self) -> None:
         self._stale = True
@@ -230,14 +226,21 @@ class Server:
 
     def _has_ended(self, last_words: str) -> None:
         self._dead, self._last_words = True, last_words
+        self._over.set()
+        self._lose_connection()
         self._news.set()
+
+    def _lose_connection(self) -> None:
+        """Whoever calls from here on waits for what becomes of it."""
+        self.state, self._connection = "starting", None
+        self._settled.clear()
 
     def _ready(self, connection: Connection, listed: Sequence[dict[str, Any]]) -> None:
         read = [remote_tool(each) for each in listed]
         self.unfit = tuple(each for each in read if isinstance(each, str))
         found = {each.name: each for each in read if not isinstance(each, str) and wanted(each, self.entry.settings)}
         changed = self._pins.changed(self.entry, tuple(found.values()))
-        first = self._connection is None
+        first, self._was_ready = self._connection is None, True
         tools = tuple(each for each in found.values() if each.name not in changed)
         same = tools == self.tools
         self._connection, self.about, self.state = connection, connection.server, "ready"
@@ -284,9 +287,25 @@ class _entered:  # noqa: N801 - used like a function
         return await self._context.__aexit__(*error)
 
 
+def _why(error: Exception, phase: str) -> str:
+    """What it is that came out of its start or its life, mostly in a group of one."""
+    first: BaseException = error
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    match first:
+        case TimeoutError():
+            return phase
+        case ModuleNotFoundError(name=name):
+            return f"is not started: {INSTALL} ({name} is missing)"
+        case MachineError() | OSError():
+            return f"cannot be started: {_words(first)}"
+        case _:
+            return f"failed: {_words(first)}"
+
+
 def _words(error: BaseException) -> str:
-    try:
-        said = importlib.import_module("turnwright.tools.mcp.connection").in_words(error)
-    except ModuleNotFoundError:
-        said = str(error)
-    return str(said)
+    notes = f" ({'; '.join(error.__notes__)})" if hasattr(error, "__notes__") else ""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or type(error).__name__}: {error.strerror}{notes}"
+    lines = str(error).splitlines() or [type(error).__name__]
+    return f"{lines[0][:400]}{notes}"
