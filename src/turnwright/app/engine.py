@@ -70,10 +70,12 @@ class Engine:
         mode: str = "build",
         json_object: bool = False,
         streamed: bool | None = None,
+        mcp: bool = True,
     ) -> AsyncIterator[Session]:
         """A workspace, a model and tools, joined. Leaving stops every command that still runs in it.
 
-        `streamed` leaves no choice to what is known of the routes: a probe must find out.
+        `streamed` leaves no choice to what is known of the routes: a probe must find out. Without `mcp` no server is
+        started.
         """
         settings, folders = self.loaded.settings, self.loaded.folders
         _check_workspace(workspace, folders.data, mode)
@@ -91,7 +93,8 @@ class Engine:
             stack.push_async_callback(machine.close)
             skills = self._skills(workspace, trust) if tools is None else Skills()
             chosen = [*_chosen(tools, settings.tools.include, skills), *completing(settings.completion)]
-            servers = configured_servers(self.loaded, workspace, trust, self._environ) if tools is None else NO_SERVERS
+            wanted = mcp and tools is None
+            servers = configured_servers(self.loaded, workspace, trust, self._environ) if wanted else NO_SERVERS
             offer = await self.mcp_servers.offer(servers, settings.tools.include)
             if offer is not None:
                 stack.push_async_callback(offer.close)

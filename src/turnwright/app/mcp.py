@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from turnwright import __version__
 from turnwright.app.trust import MCP_FILE, servers_of_project
 from turnwright.config.folders import Folders
 from turnwright.config.layers import dotted
@@ -111,7 +112,7 @@ class McpServers:
         for entry in entries:
             key = msgspec.json.encode(entry)
             if key not in self._running:
-                self._running[key] = Server(entry, self._keeper, env, self.pins, self._clock.monotonic)
+                self._running[key] = Server(entry, self._keeper, env, self.pins, self._clock.monotonic, __version__)
             found.append(self._running[key])
         return found
 

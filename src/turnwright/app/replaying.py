@@ -185,7 +185,8 @@ async def scratch_tools(engine: Engine, opened: ConversationOpened, mode: str) -
     workspace = Path(opened.workspace)
     copy = await asyncio.to_thread(_copied, workspace)
     try:
-        async with engine.session(copy, model=ScriptedModel([]), mode=mode) as session:
+        # What a server does, it does out in the world: its calls answer as they did.
+        async with engine.session(copy, model=ScriptedModel([]), mode=mode, mcp=False) as session:
             yield _Scratch(session.tools, str(workspace), str(copy)), f"a copy of {workspace} as it is now"
     finally:
         await asyncio.to_thread(shutil.rmtree, copy.parent, ignore_errors=True)

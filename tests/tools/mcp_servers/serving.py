@@ -50,7 +50,7 @@ class Serving:
             args = ("-I", "-S", str(HOSTILE), way, *rest)
             told = msgspec.structs.replace(told, command=sys.executable, args=args, cwd=told.cwd or str(self.folder))
         entry = ServerEntry(name=name, settings=told, source="test", sha256="0" * 64)
-        server = Server(entry, self.keeper, ENV, self.pins, time.monotonic)
+        server = Server(entry, self.keeper, ENV, self.pins, time.monotonic, "0")
         server.listen(self.events.append)
         self.servers.append(server)
         return server

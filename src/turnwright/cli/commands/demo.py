@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     async def main() -> int:
         async with (
             open_engine(loaded, label="demo") as engine,
-            engine.session(folder, model=demo_model()) as session,
+            engine.session(folder, model=demo_model(), mcp=False) as session,
             first_turn(session, TASK, opening(loaded.settings, folder, DEMO)) as running,
         ):
             shown = await shown_turn(running, engine, "text")

@@ -15,7 +15,6 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types import CONNECTION_CLOSED, CallToolResult, Implementation, ToolListChangedNotification
 
-from turnwright import __version__
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.talking import start_talking
 from turnwright.schema.mcp import ServerEntry
@@ -86,11 +85,12 @@ async def connected(
     keeper: Keeper,
     env: Mapping[str, str],
     *,
+    version: str,
     changed: Callable[[], None],
     ended: Callable[[str], None],
 ) -> AsyncIterator[Connection]:
-    """Started, and the handshake done. `ended` is told when the server ends the conversation, `changed` when it has
-    other tools."""
+    """Started, and the handshake done; `version` is ours. `ended` is told when the server ends the conversation,
+    `changed` when it has other tools."""
     told = Told()
 
     async def hear(message: IncomingMessage) -> None:
@@ -101,7 +101,7 @@ async def connected(
         client = Client(
             _streams(entry, keeper, env, ended, told),
             message_handler=hear,
-            client_info=Implementation(name="turnwright", version=__version__),
+            client_info=Implementation(name="turnwright", version=version),
             cache=None,
         )
         async with client:

@@ -54,7 +54,13 @@ class Server:
     """Made by `start`; one per entry and process, shared by its conversations."""
 
     def __init__(
-        self, entry: ServerEntry, keeper: Keeper, env: Mapping[str, str], pins: Pins, monotonic: Callable[[], float]
+        self,
+        entry: ServerEntry,
+        keeper: Keeper,
+        env: Mapping[str, str],
+        pins: Pins,
+        monotonic: Callable[[], float],
+        version: str,
     ) -> None:
         self.entry = entry
         self.state: ServerState = "starting"
@@ -67,7 +73,7 @@ class Server:
         self.held: tuple[RemoteTool, ...] = ()
         """Those whose text is not the one the user knows."""
         self.unfit: tuple[str, ...] = ()
-        self._keeper, self._env, self._pins, self._monotonic = keeper, env, pins, monotonic
+        self._keeper, self._env, self._pins, self._monotonic, self._version = keeper, env, pins, monotonic, version
         self._connection: Connection | None = None
         self._listeners: list[Listener] = []
         self._news = asyncio.Event()
@@ -185,7 +191,12 @@ class Server:
             # In a thread: it takes half a second, in which a turn has better things to do, its end among them.
             module = await in_thread(lambda: importlib.import_module("turnwright.tools.mcp.connection"))
             starting = module.connected(
-                self.entry, self._keeper, self._env, changed=self._has_changed, ended=self._has_ended
+                self.entry,
+                self._keeper,
+                self._env,
+                version=self._version,
+                changed=self._has_changed,
+                ended=self._has_ended,
             )
             async with _entered(starting, settings.start_s) as connection:
                 phase = f"did not list its tools within {settings.list_s:g} s"
