@@ -33,6 +33,8 @@ def acquire(
     now_ms: int,
 ) -> Held:
     number = _number(connection, conversation_id)
+    if number is not None and _is_pruned(connection, number):
+        raise pruned(conversation_id)
     last = _last(connection, number) if number is not None else None
     if last is None and not create:
         raise no_conversation(conversation_id)
@@ -68,13 +70,17 @@ def _share(connection: apsw.Connection, number: int, prefix: Prefix) -> None:
     """The fork refers to whoever owns the last shared fact: a fork of a fork may outlive the one between."""
     owner = _number(connection, prefix.conversation_id)
     last = _last(connection, owner) if owner is not None else None
-    if owner is None or last is None:
+    if owner is None or last is None or _is_pruned(connection, owner):
         raise no_conversation(prefix.conversation_id)
     if not 1 <= prefix.through <= last[0]:
         raise no_such_fact(prefix, last[0])
     while (under := _prefix_of(connection, owner)) is not None and prefix.through <= under[1]:
         owner = under[0]
     connection.execute("INSERT INTO prefixes VALUES (?, ?, ?)", (number, owner, prefix.through))
+
+
+def _is_pruned(connection: apsw.Connection, number: int) -> bool:
+    return connection.execute("SELECT 1 FROM pruned WHERE conversation = ?", (number,)).get is not None
 
 
 def _prefix_of(connection: apsw.Connection, number: int) -> tuple[int, Seq] | None:
@@ -124,6 +130,13 @@ def taken_over(connection: apsw.Connection, number: int, conversation_id: Conver
     holder, _, _ = _lease(connection, number)
     assert holder is not None, "a lease that was held has a row"
     return held_by(conversation_id, holder)
+
+
+def pruned(conversation_id: ConversationId) -> InputError:
+    return InputError(
+        f"Conversation {conversation_id} was pruned; only what forks share of it is left.",
+        remedy="Go on in one of the forks.",
+    )
 
 
 def held_by(conversation_id: ConversationId, holder: Holder) -> JournalHeld:

@@ -10,17 +10,23 @@ from types import MappingProxyType, TracebackType
 import msgspec
 
 from turnwright.journal import leases
+from turnwright.journal import memory_keeping as keeping
 from turnwright.journal.processes import myself
 from turnwright.journal.records import (
     LEASE_MS,
     ConversationSummary,
     Damaged,
+    Hit,
     Holder,
     Lease,
     Report,
     WallClock,
 )
 from turnwright.journal.rows import Entry, entries, restored
+from turnwright.journal.search.said import said
+from turnwright.journal.search.words import excerpt, matches, wanted
+from turnwright.journal.stored import Pruned, Stored
+from turnwright.journal.stretches import payload_pruned
 from turnwright.journal.summaries import summary
 from turnwright.schema.errors import JournalDamaged
 from turnwright.schema.facts import (
@@ -38,10 +44,12 @@ _NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class _Conversation:
-    def __init__(self, shared: Sequence[Recorded] = ()) -> None:
+    def __init__(self, shared: Sequence[Recorded] = (), prefix: Prefix | None = None) -> None:
         self.facts: list[Recorded] = list(shared)
         self.shared = len(shared)
         """How many of them are another's."""
+        self.prefix = prefix
+        """Who owns the last of them."""
         self.generation = 0
         self.holder: Holder | None = None
         self.expires_at = 0
@@ -58,6 +66,8 @@ class Memory:
         self.conversations: dict[ConversationId, _Conversation] = {}
         """Those that were written last come last."""
         self.blobs: dict[str, bytes] = {}
+        self.forgotten: set[str] = set()
+        """Payloads that were pruned while facts still name them."""
         self.bells: set[asyncio.Event] = set()
 
     def wake(self) -> None:
@@ -94,7 +104,9 @@ class MemoryJournal:
         if not create and not (known and known.own):
             raise leases.no_conversation(conversation_id)
         shared = self._shared(conversation_id, prefix) if prefix and not known else ()
-        conversation = self.memory.conversations.setdefault(conversation_id, _Conversation(shared))
+        conversation = self.memory.conversations.setdefault(
+            conversation_id, _Conversation(shared, self._owned(prefix) if shared else None)
+        )
         now_ms = self._clock.wall_ms()
         if conversation.holder is not None and conversation.expires_at > now_ms:
             raise leases.held_by(conversation_id, conversation.holder)
@@ -110,6 +122,14 @@ class MemoryJournal:
         if not 1 <= prefix.through <= len(facts):
             raise leases.no_such_fact(prefix, len(facts))
         return [msgspec.structs.replace(each, conversation_id=conversation_id) for each in facts[: prefix.through]]
+
+    def _owned(self, prefix: Prefix | None) -> Prefix | None:
+        """By whoever owns the last shared fact: a fork of a fork may outlive the one between."""
+        while prefix is not None and (found := self.memory.conversations.get(prefix.conversation_id)) is not None:
+            if found.prefix is None or prefix.through > found.prefix.through:
+                break
+            prefix = Prefix(found.prefix.conversation_id, prefix.through)
+        return prefix
 
     async def _give_back(self, lease: Lease) -> None:
         self._leases.discard(lease)
@@ -199,6 +219,8 @@ class MemoryJournal:
         try:
             return self.memory.blobs[sha256]
         except KeyError:
+            if sha256 in self.memory.forgotten:
+                raise payload_pruned(sha256) from None
             raise JournalDamaged(f"The payload {sha256} is missing from the journal.") from None
 
     async def conversations(self, limit: int = 50) -> list[ConversationSummary]:
@@ -218,6 +240,48 @@ class MemoryJournal:
             facts=sum(len(conversation.own) for conversation in conversations),
             blobs=len(self.memory.blobs),
         )
+
+    async def search(self, query: str, limit: int = 20, conversation_id: ConversationId | None = None) -> list[Hit]:
+        asked = wanted(query)
+        hits = [
+            Hit(conversation_id=name, seq=one.seq, at=one.at, said_by=found[0], excerpt=excerpt(found[1], asked))
+            for name, conversation in self.memory.conversations.items()
+            for one in conversation.own
+            if conversation_id in (None, name)
+            and (found := said(one.fact, self.memory.blobs.get)) is not None
+            and matches(found[1], asked)
+        ]
+        return sorted(hits, key=lambda hit: (-hit.at, hit.conversation_id, -hit.seq))[:limit]
+
+    async def reindex(self) -> int:
+        """There is no index; what one would hold."""
+        facts = (one.fact for conversation in self.memory.conversations.values() for one in conversation.own)
+        return sum(said(fact, self.memory.blobs.get) is not None for fact in facts)
+
+    async def stored(self) -> Stored:
+        return keeping.stored(self.memory.conversations, self.memory.blobs, await self.conversations(2**62))
+
+    async def prune(
+        self, conversations: Sequence[ConversationId], *, captures: bool = False, dry_run: bool = False
+    ) -> Pruned:
+        now_ms = self._clock.wall_ms()
+        holders = {
+            name: one.holder if one.expires_at > now_ms else None for name, one in self.memory.conversations.items()
+        }
+        memory = self.memory
+        found = keeping.pruned(
+            memory.conversations,
+            memory.blobs,
+            memory.forgotten,
+            holders,
+            conversations,
+            captures=captures,
+            dry_run=dry_run,
+        )
+        if not dry_run:
+            for name in found.conversations:
+                del self.memory.conversations[name]
+        return found
 
     def _facts(self, conversation_id: ConversationId) -> list[Recorded]:
         try:

@@ -71,10 +71,27 @@ MIGRATIONS: tuple[str, ...] = (
         SELECT RAISE(ABORT, 'a fork shares this fact');
     END;
     """,
+    """
+    CREATE TABLE prunings (
+        number INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL,
+        facts INTEGER NOT NULL,
+        payloads INTEGER NOT NULL,
+        what TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE pruned (
+        conversation INTEGER PRIMARY KEY REFERENCES conversations (number)
+    ) STRICT;
+    CREATE TABLE forgotten (
+        sha256 BLOB PRIMARY KEY
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 """`facts.position` counts every fact and `tally.changes` every other change: held against the mark, they show a cut
 tail. `losses` remembers what was found cut, for later writes would hide it. `prefixes` says whose facts, up to
-`through`, stand before a fork's own: they are stored once, and stay while a fork needs them."""
+`through`, stand before a fork's own: they are stored once, and stay while a fork needs them. `prunings` says what was
+deleted because somebody asked, so that it does not look lost: `pruned` are conversations of which at most what forks
+share is left, `forgotten` payloads that facts still name."""
 
 LATEST = len(MIGRATIONS)
 

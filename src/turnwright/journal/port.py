@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
-from turnwright.journal.records import ConversationSummary, Damaged, Lease, Report
+from turnwright.journal.records import ConversationSummary, Damaged, Hit, Lease, Report
+from turnwright.journal.stored import Pruned, Stored
 from turnwright.schema.facts import Fact, Recorded
 from turnwright.schema.ids import ConversationId, Prefix, Seq
 
@@ -65,6 +66,26 @@ class Journal(Protocol):
 
     async def verify(self) -> Report:
         """Everything is read; it may take a while, and others go on meanwhile."""
+        ...
+
+    async def search(self, query: str, limit: int = ..., conversation_id: ConversationId | None = None) -> list[Hit]:
+        """Facts with all these words, `"words in this order"` and `begin*`; the newest come first. A fact that forks
+        share is found once, with whoever owns it."""
+        ...
+
+    async def reindex(self) -> int:
+        """Make the index of words anew. How many facts it holds then."""
+        ...
+
+    async def stored(self) -> Stored:
+        """How many bytes are what. Everything is read; others go on meanwhile."""
+        ...
+
+    async def prune(
+        self, conversations: Sequence[ConversationId], *, captures: bool = False, dry_run: bool = False
+    ) -> Pruned:
+        """Delete them, or only the captured bytes of their attempts. What others need stays: what a fork shares, what
+        somebody writes, payloads that any other fact names."""
         ...
 
     async def close(self) -> None:

@@ -12,9 +12,19 @@ from turnwright.journal import leases
 from turnwright.journal.database import explained, open_reader
 from turnwright.journal.records import ConversationSummary
 from turnwright.journal.rows import COMPACTED, OPENED, TURN_ENDED, TURN_STARTED, Row, fault_in, read_row
-from turnwright.journal.stretches import END, Read, Stretch, judged, missing, opened_blob, shown_as
+from turnwright.journal.stretches import (
+    END,
+    Read,
+    Stretch,
+    judged,
+    missing,
+    opened_blob,
+    parted,
+    payload_pruned,
+    shown_as,
+)
 from turnwright.journal.summaries import summary
-from turnwright.schema.errors import JournalDamaged
+from turnwright.schema.errors import InputError, JournalDamaged
 from turnwright.schema.facts import ContextCompacted, Recorded
 from turnwright.schema.ids import ConversationId, Seq
 
@@ -27,8 +37,10 @@ _CONVERSATIONS = """
     SELECT position, number, id, seq, at FROM conversations
     JOIN facts ON conversation = number
         AND seq = (SELECT max(seq) FROM facts WHERE conversation = conversations.number)
-    WHERE number BETWEEN ? AND ? ORDER BY position DESC LIMIT ?
+    WHERE number BETWEEN ? AND ? {kept} ORDER BY position DESC LIMIT ?
 """
+_KEPT = "AND number NOT IN (SELECT conversation FROM pruned)"
+PAGE_OWN = 1_000
 
 
 _PREFIX = "SELECT parent, id, through FROM prefixes JOIN conversations ON number = parent WHERE conversation = ?"
@@ -45,6 +57,24 @@ def stretches_of(connection: apsw.Connection, number: int, conversation_id: Conv
         number, conversation_id, through = parent, parent_id, shared
     found.append(Stretch(number, conversation_id, 0, through))
     return found[::-1]
+
+
+def is_pruned(connection: apsw.Connection, number: int) -> bool:
+    """What of it a fork shares may still be there."""
+    if not knows_pruning(connection):
+        return False
+    return connection.execute("SELECT 1 FROM pruned WHERE conversation = ?", (number,)).get is not None
+
+
+def is_forgotten(connection: apsw.Connection, sha256: str) -> bool:
+    if not knows_pruning(connection):
+        return False
+    return connection.execute("SELECT 1 FROM forgotten WHERE sha256 = ?", (bytes.fromhex(sha256),)).get is not None
+
+
+def knows_pruning(connection: apsw.Connection) -> bool:
+    """A database that is only read may be older than that, too."""
+    return connection.table_exists("main", "pruned")
 
 
 def _knows_forks(connection: apsw.Connection) -> bool:
@@ -128,7 +158,28 @@ class Reader:
             row = self._connection.execute(
                 "SELECT compressed, data FROM blobs WHERE sha256 = ?", (bytes.fromhex(sha256),)
             ).get
+            pruned = row is None and is_forgotten(self._connection, sha256)
+        if pruned:
+            raise payload_pruned(sha256)
         return opened_blob(sha256, row, str(self._path))
+
+    def blob_or_none(self, sha256: str) -> bytes | None:
+        """For whoever goes on without it."""
+        with suppress(InputError, JournalDamaged):
+            return self.blob(sha256)
+        return None
+
+    def ends(self) -> list[tuple[ConversationId, Seq]]:
+        """Every conversation, and the seq that it ends with."""
+        with explained(self._path):
+            return [(name, seq) for _, _, name, seq, _ in self._ends(2**62)]
+
+    def own(self, conversation_id: ConversationId, seq: Seq, limit: int) -> tuple[list[Recorded], Seq]:
+        """What a conversation owns after `seq`, without what it shares, and how far was looked."""
+        *_, own = self._stretches(conversation_id)
+        reads = self._after(own, max(seq, own.after), limit)
+        recorded, _ = parted(reads)
+        return recorded, reads[-1].seq if reads else seq
 
     def conversations(self, limit: int, now_ms: int, host: str) -> list[ConversationSummary]:
         with explained(self._path):
@@ -140,13 +191,14 @@ class Reader:
     def _ends(self, limit: int) -> list[Any]:
         """Where each conversation ends, latest first. One that cannot be read does not hide the others."""
         execute = self._connection.execute
+        query = _CONVERSATIONS.format(kept=_KEPT if knows_pruning(self._connection) else "")
         try:
-            return execute(_CONVERSATIONS, (0, 2**62, limit)).fetchall()
+            return execute(query, (0, 2**62, limit)).fetchall()
         except (apsw.CorruptError, apsw.IOError):
             ends: list[Any] = []
             for number in range(1, (execute("SELECT max(number) FROM conversations").get or 0) + 1):
                 with suppress(apsw.CorruptError, apsw.IOError):
-                    ends += execute(_CONVERSATIONS, (number, number, 1)).fetchall()
+                    ends += execute(query, (number, number, 1)).fetchall()
             return sorted(ends, reverse=True)[:limit]
 
     def _summary(
@@ -179,7 +231,8 @@ class Reader:
     def _number(self, conversation_id: ConversationId) -> int:
         with explained(self._path):
             found = self._connection.execute("SELECT number FROM conversations WHERE id = ?", (conversation_id,)).get
-        if found is None:
+            gone = found is not None and is_pruned(self._connection, found)
+        if found is None or gone:
             raise leases.no_conversation(conversation_id)
         return int(found)
 

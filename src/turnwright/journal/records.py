@@ -89,6 +89,19 @@ class Damaged(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+SaidBy: TypeAlias = Literal["user", "model", "call", "result", "runtime"]
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact in which what was searched for stands."""
+
+    conversation_id: ConversationId
+    seq: Seq
+    at: int
+    said_by: SaidBy
+    excerpt: str
+
+
 Place: TypeAlias = Literal["folder", "database", "page", "log", "record", "blob", "lease", "mark"]
 
 

@@ -25,8 +25,10 @@ from turnwright.journal.paged import PagedReads
 from turnwright.journal.payloads import packed
 from turnwright.journal.processes import myself
 from turnwright.journal.reading import Reader
-from turnwright.journal.records import ConversationSummary, Lease, Report, WallClock
+from turnwright.journal.records import ConversationSummary, Hit, Lease, Report, WallClock
 from turnwright.journal.rows import Entry, entries, restored
+from turnwright.journal.search.words import wanted
+from turnwright.journal.stored import Pruned, Stored
 from turnwright.journal.stretches import Read
 from turnwright.journal.waking import Waker
 from turnwright.journal.writer import Writer
@@ -35,6 +37,8 @@ from turnwright.schema.facts import Fact, Recorded
 from turnwright.schema.ids import ConversationId, Prefix, Seq
 
 Answer = TypeVar("Answer")
+
+ALL = 2**62
 
 _NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -234,6 +238,42 @@ class SqliteJournal(PagedReads):
         from turnwright.journal.verify import verify
 
         return await asyncio.to_thread(verify, self.folder)
+
+    async def search(self, query: str, limit: int = 20, conversation_id: ConversationId | None = None) -> list[Hit]:
+        """Brings the index up to date first, apart from every other read."""
+        from turnwright.journal.search.index import search
+
+        asked = wanted(query)
+        return await asyncio.to_thread(search, self.folder, asked, limit, conversation_id)
+
+    async def reindex(self) -> int:
+        from turnwright.journal.search.index import rebuild
+
+        return await asyncio.to_thread(rebuild, self.folder)
+
+    async def stored(self) -> Stored:
+        from turnwright.journal.sizing import stored
+
+        return await asyncio.to_thread(stored, self.folder, await self.conversations(ALL))
+
+    # Deleting
+
+    async def prune(
+        self, conversations: Sequence[ConversationId], *, captures: bool = False, dry_run: bool = False
+    ) -> Pruned:
+        """Room is given back to the disk where nobody writes; else what comes next takes it."""
+        from turnwright.journal.pruning import Names, compact, nobody_writes, pruning
+
+        writer, path = self._writable(), self.folder / DATABASE
+        now_ms, host = self._clock.wall_ms(), self._me.host
+        names = await asyncio.to_thread(Names, path)
+        work = pruning(names, conversations, captures=captures, dry_run=dry_run, host=host, now_ms=now_ms)
+        pruned = await self._change(writer, work)
+        alone = await self._change(writer, lambda connection: nobody_writes(connection, now_ms, host))
+        if not dry_run and alone and (pruned.facts or pruned.payloads):
+            with contextlib.suppress(JournalUnwritable):  # a disk without room for a copy: what is free is used again
+                await asyncio.to_thread(compact, path)
+        return pruned
 
     async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
         return await self._loop.run_in_executor(self._threads, work)

@@ -11,7 +11,7 @@ import msgspec
 
 from turnwright.journal.records import Damaged
 from turnwright.journal.rows import Row, read_row
-from turnwright.schema.errors import JournalDamaged
+from turnwright.schema.errors import InputError, JournalDamaged
 from turnwright.schema.facts import Recorded
 from turnwright.schema.ids import ConversationId, Seq
 
@@ -71,6 +71,10 @@ def opened_blob(sha256: str, row: tuple[int, bytes] | None, where: str) -> bytes
     if data is None or hashlib.sha256(data).hexdigest() != sha256:
         raise _bad_blob(where, sha256, "is damaged in")
     return data
+
+
+def payload_pruned(sha256: str) -> InputError:
+    return InputError(f"The payload {sha256} was pruned.", remedy="It was asked for with turnwright storage prune.")
 
 
 def _bad_blob(where: str, sha256: str, how: str) -> JournalDamaged:

@@ -22,7 +22,7 @@ from turnwright.journal.chain import chain_findings
 from turnwright.journal.database import DATABASE, LOG, PAGE_BYTES, explain, open_reader, register_checksums
 from turnwright.journal.log import Walk, walk
 from turnwright.journal.marks import MARK, Mark, read_mark
-from turnwright.journal.reading import stretches_of
+from turnwright.journal.reading import knows_pruning, stretches_of
 from turnwright.journal.records import Finding, Place, Report
 from turnwright.journal.rows import HASH_BYTES, NO_HASH, Row
 from turnwright.journal.stretches import unpacked
@@ -49,6 +49,7 @@ class _Verification:
         self._findings: list[Finding] = []
         self._report = Report(folder=str(folder))
         self._blobs: set[str] = set()
+        self._prunes = False
 
     def run(self) -> Report:
         # The mark comes first: it never leads the database, so what it says must be found there later.
@@ -162,7 +163,10 @@ class _Verification:
                 if content is None or hashlib.sha256(content).digest() != sha256 or len(content) != size:
                     self._found("blob", f"payload {sha256.hex()} is not what was written")
                 self._blobs.add(sha256.hex())
-        self._report = msgspec.structs.replace(self._report, blobs=len(self._blobs))
+            self._report = msgspec.structs.replace(self._report, blobs=len(self._blobs))
+            self._prunes = knows_pruning(connection)
+            if self._prunes:
+                self._blobs |= {sha256.hex() for (sha256,) in connection.execute("SELECT sha256 FROM forgotten")}
 
     def _records(self, connection: apsw.Connection) -> None:
         conversations = facts = 0
@@ -182,8 +186,11 @@ class _Verification:
             facts += count
         with self._errors_found("database"):
             last, held = connection.execute("SELECT max(position), count(*) FROM facts NOT INDEXED").get
-            if held != (last or 0) or held != facts:
-                self._found("database", f"{last or 0} facts were written, {held} are held and {facts} can be reached")
+            pruned = connection.execute("SELECT coalesce(sum(facts), 0) FROM prunings").get if self._prunes else 0
+            if held + pruned != (last or 0) or held != facts:
+                without = f"{pruned} were pruned, " if pruned else ""
+                message = f"{last or 0} facts were written, {without}{held} are held and {facts} can be reached"
+                self._found("database", message)
         self._report = msgspec.structs.replace(self._report, conversations=conversations, facts=facts)
 
     def _beginning(self, connection: apsw.Connection, number: int, conversation_id: str) -> tuple[int, bytes]:

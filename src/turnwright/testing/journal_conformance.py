@@ -23,12 +23,14 @@ import msgspec
 
 from turnwright.schema.errors import InputError, JournalDamaged, JournalHeld
 from turnwright.schema.facts import (
+    AttemptEnded,
     BlobRef,
     ContextCompacted,
     ConversationOpened,
     Fact,
     Note,
     Recorded,
+    Timing,
     ToolEnded,
     TurnEnded,
     TurnStarted,
@@ -83,6 +85,14 @@ class Journal(Protocol):
     async def conversations(self, limit: int = ...) -> Sequence[Any]: ...
 
     def damaged(self, conversation_id: str) -> Sequence[Any]: ...
+
+    async def search(self, query: str, limit: int = ..., conversation_id: str | None = None) -> Sequence[Any]: ...
+
+    async def reindex(self) -> int: ...
+
+    async def stored(self) -> Any: ...
+
+    async def prune(self, conversations: Sequence[str], *, captures: bool = False, dry_run: bool = False) -> Any: ...
 
     async def verify(self) -> Any: ...
 
@@ -558,6 +568,174 @@ async def a_sound_journal_verifies_clean(open_journal: OpenJournal) -> None:
         assert list(journal.damaged(ONE)) == []
 
 
+def _result(text: str = "", ref: BlobRef | None = None) -> Fact:
+    return ToolEnded(call_id="c", name="bash", outcome="ok", output=text, output_blob=ref)
+
+
+def _payload(text: str) -> tuple[BlobRef, dict[str, bytes]]:
+    data = text.encode()
+    sha256 = hashlib.sha256(data).hexdigest()
+    return BlobRef(sha256=sha256, size_bytes=len(data)), {sha256: data}
+
+
+async def words_are_found_in_conversations(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal, other = await bench.journal(), await bench.journal()
+        one, two = await journal.acquire(ONE, create=True), await journal.acquire(TWO, create=True)
+        ref, blobs = _payload("Traceback\n" * 5_000 + "OSError: No space left on device /var/lib")
+        first: list[tuple[int, Fact]] = [
+            (10, TurnStarted(turn_id="t", text="The disk is full; see load_config in src/app.py")),
+            (20, _result("Größe der Prüfsumme: 数据库 3.14 [café]")),
+        ]
+        await journal.append(one, first)
+        await journal.append(two, [(30, TurnStarted(turn_id="t", text="Is the DISK of the server full?"))])
+        await journal.append(two, [(40, _result(ref=ref))], blobs)
+        table: list[tuple[str, list[tuple[str, int]]]] = [
+            ("disk", [(TWO, 1), (ONE, 1)]),
+            ("full disk", [(TWO, 1), (ONE, 1)]),
+            ('"disk is full"', [(ONE, 1)]),
+            ("load_config", [(ONE, 1)]),
+            ("config load", [(ONE, 1)]),
+            ('"config load"', []),
+            ("src/app.py", [(ONE, 1)]),
+            ("serv*", [(TWO, 1)]),
+            ("serv", []),
+            ("grosse prufsumme", [(ONE, 2)]),
+            ("据库", [(ONE, 2)]),
+            ("库数", []),
+            ("CAFE\u0301 3.14", [(ONE, 2)]),
+            ("enospc", []),
+            ('oserror "no space left on device"', [(TWO, 2)]),
+            ("disk' OR NEAR( AND -full:*", []),
+        ]
+        for query, expected in table:
+            for reader in (journal, other):
+                found = [(hit.conversation_id, hit.seq) for hit in await reader.search(query)]
+                assert found == expected, (query, found)
+        [hit] = await other.search("disk", 1)
+        assert (hit.conversation_id, hit.at, hit.said_by) == (TWO, 30, "user")
+        assert hit.excerpt == "Is the DISK of the server full?"
+        [hit] = await other.search("disk", 9, ONE)
+        assert hit.conversation_id == ONE
+        [hit] = await other.search("oserror")
+        assert hit.said_by == "result" and "OSError: No space left" in hit.excerpt and len(hit.excerpt) < 200
+        await journal.append(one, [(50, TurnStarted(turn_id="u", text="the disk again"))])
+        assert [hit.seq for hit in await other.search("disk again")] == [3]
+        assert await other.reindex() == 5
+        assert [hit.seq for hit in await journal.search("disk", 9, ONE)] == [3, 1]
+        for query in ("", '"" *', "?!"):
+            assert "word" in str(await _raises(InputError, journal.search(query)))
+        assert (await journal.verify()).clean
+
+
+async def a_shared_fact_is_found_once(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        await journal.append(await journal.acquire(ONE, create=True), [_note("needle one"), _note("hay")])
+        await journal.append(await _forked(journal, ONE, 2, TWO), [_note("needle two")])
+        assert [(hit.conversation_id, hit.seq) for hit in await journal.search("needle")] == [(ONE, 1), (TWO, 3)]
+
+
+async def sizes_add_up(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        one = await journal.acquire(ONE, create=True)
+        ref, blobs = _payload("shared " * 10_000)
+        mine, my_blobs = _payload("mine " * 10_000)
+        await journal.append(
+            one, [_opened(title="First"), (1, _result(ref=ref)), (1, _result(ref=mine))], blobs | my_blobs
+        )
+        await one.release()
+        two = await _forked(journal, ONE, 2, TWO)
+        await journal.append(two, [_opened(), (1, _result(ref=ref))], blobs)
+        stored = await journal.stored()
+        by_id = {each.id: each for each in stored.conversations}
+        assert list(by_id) == [TWO, ONE]
+        assert [(each.title, each.facts, each.payloads) for each in by_id.values()] == [
+            ("", 2, 1),
+            ("First", 3, 2),
+        ]
+        assert (by_id[ONE].shared_facts, by_id[TWO].shared_facts) == (2, 0)
+        assert (by_id[ONE].held_by is None, by_id[TWO].held_by is None) == (True, False)
+        assert (stored.facts, stored.payloads, stored.unreadable) == (5, 2, 0)
+        assert stored.fact_bytes == sum(each.fact_bytes for each in stored.conversations) > 5 * 32
+        assert stored.content_bytes == ref.size_bytes + mine.size_bytes
+        assert stored.payload_bytes == by_id[ONE].payload_bytes > by_id[TWO].payload_bytes > 0
+        assert stored.total_bytes >= stored.fact_bytes + stored.payload_bytes
+
+
+async def only_what_nobody_needs_is_pruned(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal, other = await bench.journal("the first"), await bench.journal("the second")
+        one = await journal.acquire(ONE, create=True)
+        ref, blobs = _payload("shared " * 10_000)
+        mine, my_blobs = _payload("mine " * 10_000)
+        late, late_blobs = _payload("late " * 10_000)
+        await journal.append(one, [_opened(), (1, _result(ref=ref)), (1, _result(ref=mine))], blobs | my_blobs)
+        fork, third = "c_00000000000000000fork", "c_0000000000000000third"
+        forked = await _forked(journal, ONE, 2, fork)
+        await journal.append(forked, [_opened(), (1, _result(ref=late))], late_blobs)
+        await journal.append(await journal.acquire(TWO, create=True), [_opened(), (1, _result(ref=late))], late_blobs)
+        kept = await other.acquire(third, create=True)
+        await other.append(kept, [_opened(), _note("needle")])
+        assert dict((await other.prune([ONE])).kept).keys() == {ONE}, "it is being written"
+        await one.release()
+        await forked.release()
+        tried = await other.prune([ONE, third], dry_run=True)
+        assert (tried.conversations, tried.facts, tried.payloads, tried.dry_run) == ((ONE,), 1, 1, True)
+        assert tried.kept.keys() == {third} and "process" in tried.kept[third]
+        assert len(await journal.since(ONE)) == 3 and await journal.blob(mine.sha256) == my_blobs[mine.sha256]
+        done = await other.prune([ONE, third])
+        assert (done.conversations, done.facts, done.payloads, done.dry_run) == ((ONE,), 1, 1, False)
+        assert (done.fact_bytes, done.payload_bytes) == (tried.fact_bytes, tried.payload_bytes)
+        assert ONE in str(await _raises(InputError, other.prune([ONE])))
+        for read in (journal.since(ONE), journal.acquire(ONE), other.tail(ONE, 1), _forked(other, ONE, 1, "c_x")):
+            assert ONE in str(await _raises(InputError, read))
+        assert [each.id for each in await other.conversations()] == [third, TWO, fork]
+        assert [each.seq for each in await other.since(fork)] == [1, 2, 3, 4]
+        assert await other.blob(ref.sha256) == blobs[ref.sha256], "the fork shows it"
+        await _raises(JournalDamaged, other.blob(mine.sha256))
+        report = await other.verify()
+        assert report.clean, report.findings
+        again = await journal.acquire(fork)
+        assert list(await journal.append(again, [_note("5")])) == [5]
+        await again.release()
+        await other.append(kept, [_note("written last")])
+        assert (await journal.prune([fork])).conversations == (fork,)
+        await _raises(JournalDamaged, journal.blob(ref.sha256))
+        assert await journal.blob(late.sha256) == late_blobs[late.sha256], "another names it"
+        assert [each.id for each in await other.conversations()] == [third, TWO]
+        assert [(hit.conversation_id, hit.seq) for hit in await other.search("needle")] == [(third, 2)]
+        report = await other.verify()
+        assert report.clean, report.findings
+        back = await other.acquire(ONE, create=True)
+        assert list(await other.append(back, [_note("a needle that came back")])) == [1]
+        assert len(await other.search("needle")) == 2
+        assert (await other.verify()).clean
+
+
+async def captures_can_be_pruned_alone(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        lease = await journal.acquire(ONE, create=True)
+        capture, capture_blobs = _payload("bytes of an attempt " * 1_000)
+        output, output_blobs = _payload("output " * 10_000)
+        ended = AttemptEnded(
+            attempt=1, route="r", verdict="truncated", timing=Timing(total_ms=1.0), capture=capture, step_id="t#0"
+        )
+        await journal.append(lease, [_opened(), (1, ended), (1, _result(ref=output))], capture_blobs | output_blobs)
+        await lease.release()
+        [each] = (await journal.stored()).conversations
+        assert (each.payloads, each.captures) == (2, 1) and 0 < each.capture_bytes < each.payload_bytes
+        pruned = await journal.prune([ONE], captures=True)
+        assert (pruned.conversations, pruned.facts, pruned.payloads) == ((), 0, 1)
+        assert "pruned" in str(await _raises(InputError, journal.blob(capture.sha256)))
+        assert await journal.blob(output.sha256) == output_blobs[output.sha256]
+        assert len(await journal.since(ONE)) == 3
+        assert (await journal.verify()).clean
+        assert (await journal.stored()).captures == 0
+
+
 CHECKS: tuple[Check, ...] = (
     seqs_begin_at_one_and_have_no_gaps,
     facts_come_back_as_they_were,
@@ -582,4 +760,9 @@ CHECKS: tuple[Check, ...] = (
     a_fork_opens_from_the_compaction_it_shares,
     a_fork_at_no_fact_is_an_input_error,
     a_sound_journal_verifies_clean,
+    words_are_found_in_conversations,
+    a_shared_fact_is_found_once,
+    sizes_add_up,
+    only_what_nobody_needs_is_pruned,
+    captures_can_be_pruned_alone,
 )

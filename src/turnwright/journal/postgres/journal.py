@@ -9,19 +9,25 @@ from types import MappingProxyType, TracebackType
 
 from turnwright.journal.paged import PagedReads
 from turnwright.journal.payloads import packed
+from turnwright.journal.postgres import keeping
 from turnwright.journal.postgres.following import Notices
 from turnwright.journal.postgres.reading import Reader
 from turnwright.journal.postgres.schema import prepare
+from turnwright.journal.postgres.searching import rebuild, search
 from turnwright.journal.postgres.server import Server
 from turnwright.journal.postgres.verify import verify
 from turnwright.journal.postgres.writing import PostgresLease, Writer, acquire, release, renew
 from turnwright.journal.processes import myself
-from turnwright.journal.records import RENEW_MS, ConversationSummary, Lease, Report, WallClock
+from turnwright.journal.records import RENEW_MS, ConversationSummary, Hit, Lease, Report, WallClock
 from turnwright.journal.rows import Entry, entries, restored
+from turnwright.journal.search.words import wanted
+from turnwright.journal.stored import Pruned, Stored
 from turnwright.journal.stretches import Read
 from turnwright.schema.errors import JournalError, JournalUnwritable
 from turnwright.schema.facts import Fact, Recorded
 from turnwright.schema.ids import ConversationId, Prefix, Seq
+
+ALL = 2**31 - 1
 
 _NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -165,6 +171,27 @@ class PostgresJournal(PagedReads):
     async def conversations(self, limit: int = 50) -> list[ConversationSummary]:
         """Those that were written last come first."""
         return await self._reader.conversations(limit, self._clock.wall_ms(), self._me.host)
+
+    async def search(self, query: str, limit: int = 20, conversation_id: ConversationId | None = None) -> list[Hit]:
+        """Brings the index up to date first."""
+        return await search(self._server, wanted(query), limit, conversation_id)
+
+    async def reindex(self) -> int:
+        self._check_writable()
+        return await rebuild(self._server)
+
+    async def stored(self) -> Stored:
+        return await keeping.stored(self._server, await self.conversations(ALL))
+
+    async def prune(
+        self, conversations: Sequence[ConversationId], *, captures: bool = False, dry_run: bool = False
+    ) -> Pruned:
+        """The server gives the room back in its own time (autovacuum)."""
+        self._check_writable()
+        now_ms, host = self._clock.wall_ms(), self._me.host
+        return await keeping.prune(
+            self._server, conversations, captures=captures, dry_run=dry_run, host=host, now_ms=now_ms
+        )
 
     async def verify(self) -> Report:
         """Everything is read; it may take a while, and others go on meanwhile."""

@@ -12,7 +12,17 @@ from turnwright.journal.postgres.server import Server
 from turnwright.journal.processes import is_dead
 from turnwright.journal.records import ConversationSummary, Holder
 from turnwright.journal.rows import COMPACTED, OPENED, TURN_ENDED, TURN_STARTED, Row, read_row
-from turnwright.journal.stretches import END, Read, Stretch, judged, missing, opened_blob, shown_as
+from turnwright.journal.stretches import (
+    END,
+    Read,
+    Stretch,
+    judged,
+    missing,
+    opened_blob,
+    parted,
+    payload_pruned,
+    shown_as,
+)
 from turnwright.journal.summaries import summary
 from turnwright.schema.facts import ContextCompacted, Recorded
 from turnwright.schema.ids import ConversationId, Seq
@@ -34,7 +44,7 @@ _STRETCHES = """
 """
 _LATEST = """
     SELECT number, id, last_seq, last_at, expires_at, since_ms, pid, host, start_time, label
-    FROM conversations WHERE last_seq > through ORDER BY commit_number DESC LIMIT $1
+    FROM conversations WHERE last_seq > through AND NOT pruned ORDER BY commit_number DESC LIMIT $1
 """
 
 
@@ -54,6 +64,10 @@ class Reader:
     async def blob(self, sha256: str) -> bytes:
         query = "SELECT compressed, data FROM blobs WHERE sha256 = $1"
         row = await self._server.patiently(lambda connection, _: connection.fetchrow(query, bytes.fromhex(sha256)))
+        if row is None:
+            query = "SELECT 1 FROM forgotten WHERE sha256 = $1"
+            if await self._server.patiently(lambda connection, _: connection.fetchrow(query, bytes.fromhex(sha256))):
+                raise payload_pruned(sha256)
         return opened_blob(sha256, None if row is None else (row[0], row[1]), self._server.place)
 
     async def conversations(self, limit: int, now_ms: int, host: str) -> list[ConversationSummary]:
@@ -107,7 +121,8 @@ async def _after(connection: Connection, stretch: Stretch, seq: Seq, limit: int)
 
 async def _stretches(connection: Connection, conversation_id: ConversationId) -> list[Stretch]:
     found = await stretches_of(connection, conversation_id)
-    if not found:
+    gone = await connection.fetchval("SELECT pruned FROM conversations WHERE id = $1", conversation_id)
+    if not found or gone:
         raise leases.no_conversation(conversation_id)
     return found
 
@@ -117,6 +132,15 @@ async def stretches_of(connection: Connection, conversation_id: ConversationId) 
         Stretch(number, owner, through, shown)
         for number, owner, through, shown in await connection.fetch(_STRETCHES, conversation_id, END)
     ]
+
+
+async def own_facts(
+    connection: Connection, name: ConversationId, number: int, seq: Seq, limit: int
+) -> tuple[list[Recorded], Seq]:
+    """What a conversation owns after `seq`, without what it shares, and how far was looked."""
+    rows = _rows(await connection.fetch(_AFTER, number, seq, END, limit))
+    recorded, _ = parted([read_row(name, row) for row in rows])
+    return recorded, rows[-1].seq if rows else seq
 
 
 async def _landmarks(connection: Connection, stretch: Stretch, kind: int, order: str, limit: int) -> list[Row]:

@@ -51,9 +51,24 @@ MIGRATIONS: tuple[str, ...] = (
     );
     ALTER TABLE blobs ALTER COLUMN data SET STORAGE EXTERNAL;
     """,
+    """
+    ALTER TABLE conversations ADD COLUMN pruned boolean NOT NULL DEFAULT false;
+    ALTER TABLE conversations ADD COLUMN searched bigint NOT NULL DEFAULT 0;
+    CREATE TABLE searchable (
+        conversation bigint NOT NULL REFERENCES conversations (number),
+        seq bigint NOT NULL,
+        at bigint NOT NULL,
+        words tsvector NOT NULL,
+        PRIMARY KEY (conversation, seq)
+    );
+    CREATE INDEX searchable_words ON searchable USING gin (words);
+    CREATE TABLE forgotten (sha256 bytea PRIMARY KEY);
+    """,
 )
 """A conversation's row knows where it ends, by number and by hash: the head that an append moves, and that a cut tail
-would not reach. It is the lease too. `through` is what a fork shares of its `parent`."""
+would not reach. It is the lease too. `through` is what a fork shares of its `parent`. `searchable` holds
+words of facts up to `searched`, and can be made anew. Of a conversation that was `pruned`, at most what forks share is
+left; `forgotten` are payloads that facts still name."""
 
 LATEST = len(MIGRATIONS)
 
@@ -73,10 +88,8 @@ async def prepare(connection: asyncpg.Connection[asyncpg.Record], where: str, no
             f"The journal {where} was written by a newer Turnwright (schema {version}; this one knows {LATEST}).",
             remedy="Upgrade Turnwright, or use another database.",
         )
-    if read_only:
-        if version == 0:
-            raise InputError(f"There is no journal in {where}.", remedy="Nothing was recorded there yet.")
-        return
+    if read_only and version == 0:
+        raise InputError(f"There is no journal in {where}.", remedy="Nothing was recorded there yet.")
     if version < LATEST:
         async with connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)

@@ -85,6 +85,8 @@ async def acquire(
         if row is None and create:
             await _create(connection, conversation_id, prefix)
             row = await connection.fetchrow(_ROW, conversation_id)
+        if row is not None and row["pruned"]:
+            raise leases.pruned(conversation_id)
         if row is None or (row["last_seq"] <= row["through"] and not create):
             raise leases.no_conversation(conversation_id)
         mine = msgspec.structs.replace(me, since_ms=now_ms)
@@ -110,7 +112,8 @@ async def _create(connection: Connection, conversation_id: ConversationId, prefi
     if prefix is not None:
         # The fork refers to whoever owns the last shared fact: a fork of a fork may outlive the one between.
         stretches = await stretches_of(connection, prefix.conversation_id)
-        last = await connection.fetchval("SELECT last_seq FROM conversations WHERE id = $1", prefix.conversation_id)
+        query = "SELECT last_seq FROM conversations WHERE id = $1 AND NOT pruned"
+        last = await connection.fetchval(query, prefix.conversation_id)
         if not stretches or not last:
             raise leases.no_conversation(prefix.conversation_id)
         if not 1 <= prefix.through <= last:
