@@ -51,11 +51,11 @@ def named_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
             f"turnwright: there is no option {first} before a command.",
             remedy=nearest(first, ["--help", "--version"], "turnwright"),
         )
+    if rest and f"{first} {rest[0]}" in COMMANDS:
+        return f"{first} {rest[0]}", rest[1:]
     if first in COMMANDS:
         return first, rest
     if seconds := groups().get(first):
-        if rest and rest[0] in seconds:
-            return f"{first} {rest[0]}", rest[1:]
         listed = ", ".join(f"turnwright {first} {second}" for second in seconds)
         raise UsageError(f"turnwright {first} needs a second word.", remedy=f"There is: {listed}.")
     raise UsageError(

@@ -80,7 +80,8 @@ MIGRATIONS: tuple[str, ...] = (
         what TEXT NOT NULL
     ) STRICT;
     CREATE TABLE pruned (
-        conversation INTEGER PRIMARY KEY REFERENCES conversations (number)
+        conversation INTEGER PRIMARY KEY REFERENCES conversations (number),
+        keel INTEGER
     ) STRICT;
     CREATE TABLE forgotten (
         sha256 BLOB PRIMARY KEY
@@ -91,7 +92,8 @@ MIGRATIONS: tuple[str, ...] = (
 tail. `losses` remembers what was found cut, for later writes would hide it. `prefixes` says whose facts, up to
 `through`, stand before a fork's own: they are stored once, and stay while a fork needs them. `prunings` says what was
 deleted because somebody asked, so that it does not look lost: `pruned` are conversations of which at most what forks
-share is left, `forgotten` payloads that facts still name."""
+share is left, `forgotten` payloads that facts still name. A `keel` is the place of the last fact that was ever written,
+kept without its words: by the last place a cut tail is told from none."""
 
 LATEST = len(MIGRATIONS)
 

@@ -1,7 +1,7 @@
 """Deleting what somebody asked to delete: whole conversations, or the captures of some. Nothing else is ever deleted.
 
 What others need stays: facts that a fork shares, payloads that any fact that is left still names, conversations that
-somebody writes. The conversation that was written last stays too, for by its end a cut tail is told from none.
+somebody writes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from turnwright.journal.sizing import payloads_in
 from turnwright.journal.stored import Naming, Pruned, held_reason, namings
 from turnwright.schema.ids import ConversationId, Seq
 
-LAST_STAYS = "it was written last, and by its end a cut tail would be noticed"
 _BODIES = "SELECT conversation, seq, body, position FROM facts NOT INDEXED WHERE position > ?"
 _LEFT_BEHIND = (
     "SELECT p.conversation FROM pruned p WHERE EXISTS (SELECT 1 FROM facts f WHERE f.conversation = p.conversation)"
 )
 _SHARED_THROUGH = "SELECT coalesce(max(through), 0) FROM prefixes WHERE parent = ?"
-_OWN_SIZE = (
-    "SELECT count(*), coalesce(sum(length(body) + length(link)), 0) FROM facts WHERE conversation = ? AND seq > ?"
-)
+_OWN_SIZE = "SELECT sum(length(body) + length(link)) FROM facts WHERE conversation = ? AND seq > ?"
+_DELETE = "DELETE FROM facts WHERE conversation = ? AND seq > ? AND position <> ?"
+_EMPTY = "UPDATE facts SET body = x'7b7d', landmark = NULL WHERE conversation = ? AND seq > ? AND position = ?"
 
 
 class Names:
@@ -56,7 +55,7 @@ def pruning(
     def work(connection: apsw.Connection) -> Pruned:
         names.complete(connection)
         connection.execute("SAVEPOINT pruning")
-        numbers, kept = _chosen(connection, asked, captures, host, now_ms)
+        numbers, kept = _chosen(connection, asked, host, now_ms)
         if captures:
             pruned = _without_captures(connection, numbers, names.found)
         else:
@@ -76,12 +75,11 @@ def pruning(
 
 
 def _chosen(
-    connection: apsw.Connection, asked: Sequence[ConversationId], captures: bool, host: str, now_ms: int
+    connection: apsw.Connection, asked: Sequence[ConversationId], host: str, now_ms: int
 ) -> tuple[dict[int, ConversationId], dict[ConversationId, str]]:
     """By number; and what stays, with the reason."""
     numbers: dict[int, ConversationId] = {}
     kept: dict[ConversationId, str] = {}
-    last = connection.execute("SELECT conversation FROM facts ORDER BY position DESC LIMIT 1").get
     for name in dict.fromkeys(asked):
         number = connection.execute("SELECT number FROM conversations WHERE id = ?", (name,)).get
         if number is None or is_pruned(connection, number):
@@ -89,8 +87,6 @@ def _chosen(
         holder = leases.holder_of(connection, number, now_ms, host)
         if holder is not None:
             kept[name] = held_reason(holder)
-        elif number == last and not captures:
-            kept[name] = LAST_STAYS
         else:
             numbers[number] = name
     return numbers, kept
@@ -98,16 +94,18 @@ def _chosen(
 
 def _without(connection: apsw.Connection, numbers: dict[int, ConversationId], names: Iterable[Naming]) -> Pruned:
     facts = fact_bytes = 0
+    last = connection.execute("SELECT max(position) FROM facts").get or 0
     remaining: dict[int, Seq] = {}
     left_behind = {number for (number,) in connection.execute(_LEFT_BEHIND)}
     # A fork is younger than what it shares: the youngest goes first, and lets go of it.
     for number in sorted(left_behind | numbers.keys(), reverse=True):
         through = int(connection.execute(_SHARED_THROUGH, (number,)).get)
-        count, size = map(int, connection.execute(_OWN_SIZE, (number, through)).get)
-        facts, fact_bytes = facts + count, fact_bytes + size
+        size = int(connection.execute(_OWN_SIZE, (number, through)).get or 0)
         remaining[number] = through
-        connection.execute("DELETE FROM facts WHERE conversation = ? AND seq > ?", (number, through))
-        _let_go(connection, number, whole=not through)
+        connection.execute(_DELETE, (number, through, last))
+        facts, fact_bytes = facts + connection.changes(), fact_bytes + size
+        connection.execute(_EMPTY, (number, through, last))
+        _let_go(connection, number, keel=last if connection.changes() else None, whole=not through)
     gone = [naming for naming in names if naming.seq > remaining.get(naming.conversation, naming.seq)]
     stay = {naming.sha256 for naming in names if naming.seq <= remaining.get(naming.conversation, naming.seq)}
     payloads, payload_bytes = _delete_payloads(connection, {naming.sha256 for naming in gone} - stay)
@@ -120,10 +118,10 @@ def _without(connection: apsw.Connection, numbers: dict[int, ConversationId], na
     )
 
 
-def _let_go(connection: apsw.Connection, number: int, *, whole: bool) -> None:
+def _let_go(connection: apsw.Connection, number: int, *, keel: int | None, whole: bool) -> None:
     """Its number is not used again, and whoever still believes to hold it is refused. Its name goes with the last
     fact: while a fork needs some, it stays, for their hashes are tied to it."""
-    connection.execute("INSERT OR IGNORE INTO pruned VALUES (?)", (number,))
+    connection.execute("INSERT OR REPLACE INTO pruned VALUES (?, ?)", (number, keel))
     connection.execute(
         "UPDATE leases SET generation = generation + 1, expires_at = 0 WHERE conversation = ?", (number,)
     )

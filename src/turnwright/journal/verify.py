@@ -177,9 +177,8 @@ class _Verification:
             count = 0
             with self._errors_found("record", f"{conversation_id} cannot be read to its end: "):
                 first, before = self._beginning(connection, number, conversation_id)
-                for found_in_row in chain_findings(
-                    conversation_id, _rows(connection, number), first, before, self._blobs
-                ):
+                rows = _rows(connection, number, self._prunes)
+                for found_in_row in chain_findings(conversation_id, rows, first, before, self._blobs):
                     self._findings += found_in_row
                     count += 1
             conversations += count > 0
@@ -187,7 +186,8 @@ class _Verification:
         with self._errors_found("database"):
             last, held = connection.execute("SELECT max(position), count(*) FROM facts NOT INDEXED").get
             pruned = connection.execute("SELECT coalesce(sum(facts), 0) FROM prunings").get if self._prunes else 0
-            if held + pruned != (last or 0) or held != facts:
+            keels = connection.execute("SELECT count(keel) FROM pruned").get if self._prunes else 0
+            if held + pruned != (last or 0) or held != facts + keels:
                 without = f"{pruned} were pruned, " if pruned else ""
                 message = f"{last or 0} facts were written, {without}{held} are held and {facts} can be reached"
                 self._found("database", message)
@@ -220,8 +220,12 @@ class _Verification:
                 self._found("log", what)
 
 
-def _rows(connection: apsw.Connection, number: int) -> Iterator[Row]:
-    query = "SELECT seq, at, schema_version, landmark, body, link FROM facts WHERE conversation = ? ORDER BY seq"
+def _rows(connection: apsw.Connection, number: int, prunes: bool) -> Iterator[Row]:
+    keel = "AND position IS NOT (SELECT keel FROM pruned WHERE pruned.conversation = facts.conversation)"
+    query = (
+        "SELECT seq, at, schema_version, landmark, body, link FROM facts "
+        f"WHERE conversation = ? {keel if prunes else ''} ORDER BY seq"
+    )
     return (Row(*found) for found in connection.execute(query, (number,)))
 
 

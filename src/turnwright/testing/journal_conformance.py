@@ -700,7 +700,6 @@ async def only_what_nobody_needs_is_pruned(open_journal: OpenJournal) -> None:
         again = await journal.acquire(fork)
         assert list(await journal.append(again, [_note("5")])) == [5]
         await again.release()
-        await other.append(kept, [_note("written last")])
         assert (await journal.prune([fork])).conversations == (fork,)
         await _raises(JournalDamaged, journal.blob(ref.sha256))
         assert await journal.blob(late.sha256) == late_blobs[late.sha256], "another names it"

@@ -13,6 +13,7 @@ from turnwright.schema.facts import (
     ConversationOpened,
     InboxAdmitted,
     InboxWithdrawn,
+    Note,
     Recorded,
     SteeringDelivered,
     StepStarted,
@@ -26,6 +27,10 @@ from turnwright.views.text import Line, Span, Style, clip, cost, count, line, on
 
 SessionState: TypeAlias = Literal["new", "open", "ended"]
 
+LABELLED = "labelled"
+"""The code of a note by which a conversation is given a title, tags or a place in the archive."""
+TAG = "tag:"
+"""How keys of its data begin that are tags: true puts one on, false takes it off."""
 _TITLE_CHARS = 200
 
 
@@ -38,6 +43,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str = ""
     model: str = ""
     parent: ConversationId | None = None
+    errand: bool = False
+    """A subagent of `parent`."""
+    tags: tuple[str, ...] = ()
+    archived: bool = False
     opened_at: int = 0
     last_at: int = 0
     last_seq: int = 0
@@ -67,7 +76,10 @@ def fold_session(state: Session, recorded: Recorded) -> Session:
                 workspace=fact.workspace,
                 model=fact.model,
                 parent=fact.parent,
+                errand=fact.errand is not None,
             )
+        case Note(code=code) if code == LABELLED:
+            return _labelled(state, fact)
         case TurnStarted():
             return replace(
                 state,
@@ -91,6 +103,21 @@ def fold_session(state: Session, recorded: Recorded) -> Session:
             return replace(state, state="ended", reason=fact.reason)
         case _:
             return state
+
+
+def _labelled(state: Session, note: Note) -> Session:
+    tags = dict.fromkeys(state.tags)
+    title, archived = state.title, state.archived
+    for key, value in note.data.items():
+        if key == "title":
+            title = str(value)
+        elif key == "archived":
+            archived = value is True
+        elif key.startswith(TAG) and value is True:
+            tags[key.removeprefix(TAG)] = None
+        elif key.startswith(TAG):
+            tags.pop(key.removeprefix(TAG), None)
+    return replace(state, title=title, archived=archived, tags=tuple(tags))
 
 
 def session_lines(
@@ -120,6 +147,8 @@ def _line(session: Session, held: bool, columns: int) -> Line:
     numbers = f" {right(count(session.steps), 5)} {right(spent, 8)}  "
     title = one_line(session.title) or "(untitled)"
     title += f"  [{session.waiting} waiting]" if session.waiting else ""
+    title += "".join(f"  #{one_line(tag)}" for tag in session.tags)
+    title += "  (archived)" if session.archived else ""
     return line(
         front,
         Span(pad(said, 14), style),

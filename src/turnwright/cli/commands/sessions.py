@@ -17,9 +17,17 @@ from turnwright.schema.ids import ConversationId
 from turnwright.views.fold import folded
 from turnwright.views.sessions import Session, fold_session, session_lines
 
+ALL = 1_000_000
+ARCHIVED_MANY = 200
+"""As many are looked at beyond those that are shown: the ones in the archive are passed over."""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", metavar="N", type=count, default=20, help="the newest so many (default: 20)")
+    parser.add_argument("--tag", metavar="TAG", help="only those with this tag")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--archived", action="store_true", help="those in the archive")
+    which.add_argument("--all", action="store_true", help="also those in the archive")
     add_config_options(parser)
     add_json_option(parser)
 
@@ -31,12 +39,22 @@ def run(args: argparse.Namespace) -> int:
         if not has_journal(loaded):
             return _tell([], frozenset(), as_json=args.json)
         async with open_for_reading(loaded) as journal:
-            listed = await journal.conversations(args.limit)
-            found = [folded(fold_session, Session(), await journal.since(each.id)) for each in listed]
-            held = frozenset(each.id for each in listed if each.held_by is not None)
-        return _tell(found, held, as_json=args.json)
+            found: list[Session] = []
+            held: set[ConversationId] = set()
+            for each in await journal.conversations(ALL if args.tag or args.archived else args.limit + ARCHIVED_MANY):
+                session = folded(fold_session, Session(), await journal.since(each.id))
+                if _wanted(session, args):
+                    found.append(session)
+                    held |= {each.id} if each.held_by is not None else set()
+                if len(found) == args.limit:
+                    break
+        return _tell(found, frozenset(held), as_json=args.json)
 
     return asyncio.run(main())
+
+
+def _wanted(session: Session, args: argparse.Namespace) -> bool:
+    return (args.all or session.archived == args.archived) and (args.tag is None or args.tag in session.tags)
 
 
 def _tell(found: list[Session], held: frozenset[ConversationId], *, as_json: bool) -> int:
