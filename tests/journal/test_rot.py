@@ -13,6 +13,7 @@ from children import ONE, TWO, RealTime, kill, note, start, write_varied
 
 from turnwright.journal.database import DATABASE, LOG
 from turnwright.journal.marks import MARK
+from turnwright.journal.rows import NO_HASH, Entry, Row, fault_in, row_hash
 from turnwright.journal.sqlite import SqliteJournal
 from turnwright.journal.verify import verify
 from turnwright.schema.errors import JournalDamaged, JournalError
@@ -142,6 +143,17 @@ async def test_a_damaged_payload_is_named(closed: Path, tmp_path: Path) -> None:
             await journal.blob(ref.sha256)
         assert len(await journal.since(TWO)) == 21
     assert any(finding.place == "blob" and ref.sha256 in finding.message for finding in verify(tmp_path).findings)
+
+
+@pytest.mark.parametrize("column", ["at", "schema_version", "landmark", "body", "link"])
+@pytest.mark.parametrize("value", [None, "text", 2.5])
+def test_a_column_of_another_kind_is_a_fault(column: str, value: object) -> None:
+    """What a flip in the head of a record can make of it, for all that the schema says."""
+    claimed = Entry(7, 1, None, b"{}")
+    row = Row(3, *claimed, NO_HASH + row_hash(NO_HASH, ONE, 3, claimed))
+    assert fault_in(ONE, row) == ""
+    if (column, value) != ("landmark", None):
+        assert "not those that were written" in fault_in(ONE, row._replace(**{column: value}))
 
 
 @pytest.mark.parametrize("seed", range(3))

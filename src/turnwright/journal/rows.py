@@ -92,9 +92,11 @@ def row_hash(before: bytes, conversation_id: ConversationId, seq: Seq, fact: Ent
 def fault_in(conversation_id: ConversationId, row: Row) -> str:
     """Why this row is not what was written; empty if it is."""
     claimed = Entry(row.at, row.schema_version, row.landmark, row.body)
-    if row_hash(row.link[:HASH_BYTES], conversation_id, row.seq, claimed) != row.link[HASH_BYTES:]:
-        return "its bytes are not those that were written"
-    return ""
+    try:
+        hashed = row_hash(row.link[:HASH_BYTES], conversation_id, row.seq, claimed)
+    except TypeError:  # a flip in a record's head turns a column into a NULL, or bytes into text
+        return "its columns are not those that were written"
+    return "" if hashed == row.link[HASH_BYTES:] else "its bytes are not those that were written"
 
 
 def read_row(conversation_id: ConversationId, row: Row) -> Recorded | Damaged:
