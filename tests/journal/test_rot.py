@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from children import ONE, TWO, RealTime, kill, note, start, write_varied
@@ -147,7 +148,7 @@ async def test_a_damaged_payload_is_named(closed: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["at", "schema_version", "landmark", "body", "link"])
 @pytest.mark.parametrize("value", [None, "text", 2.5])
-def test_a_column_of_another_kind_is_a_fault(column: str, value: object) -> None:
+def test_a_column_of_another_kind_is_a_fault(column: str, value: Any) -> None:
     """What a flip in the head of a record can make of it, for all that the schema says."""
     claimed = Entry(7, 1, None, b"{}")
     row = Row(3, *claimed, NO_HASH + row_hash(NO_HASH, ONE, 3, claimed))
