@@ -50,7 +50,7 @@ async def test_stream_json_is_one_object_a_line_and_names_the_conversation_first
     assert [line["seq"] for line in facts] == list(range(1, len(facts) + 1))
     assert lines[-1].keys() == {
         "type", "conversation_id", "reason", "is_error", "text", "usage", "cost_usd", "steps", "duration_ms", "detail",
-        "remedy", "denials",
+        "remedy", "denials", "tokens_per_s", "estimated",
     }  # fmt: skip
     assert (lines[-1]["type"], lines[-1]["reason"], lines[-1]["is_error"]) == ("result", "stop", False)
     assert lines[-1]["text"].startswith("The test passes")
@@ -98,6 +98,8 @@ async def test_a_run_that_could_not_end_has_a_last_line_too(face: type[JsonFace]
         "detail": "",
         "remedy": "",
         "denials": [],
+        "tokens_per_s": None,
+        "estimated": [],
     }
 
 
@@ -144,7 +146,7 @@ async def test_text_puts_the_answer_alone_on_stdout() -> None:
         "→ bash  pytest -q\n"
         "← bash  ok · 640ms\n"
         "model complete · 900ms · 1.8k in, 45 out\n"
-        "stop · 4 steps · 6.2k in, 215 out · $0.0065 · 8.3s\n"
+        "stop · 4 steps · 6.2k in (2.3k cached), 215 out · $0.0065 · 8.3s · 74 tok/s\n"
     )
 
 

@@ -154,7 +154,10 @@ MISTAKES = [
     ("\n\ntimers:\n  gap_s: -1\n", ":4: timers.gap_s cannot be '-1': expected a number > 0.0."),
     ("capture: never\n", ":1: capture cannot be 'never': it is one of failures, all, off."),
     ("model: [a]\n", ":1: model cannot be \"['a']\": expected text, got a list."),
-    ("loop: 3\n", ":1: loop is a section, not a value. It has: compaction, dispatch, limits, retry."),
+    (
+        "timers: 3\n",
+        ":1: timers is a section, not a value. It has: connect_s, first_byte_s, gap_s, total_s.",
+    ),
     ("providers: {p: 3}\n", ":1: providers.p is a section, not a value."),
     ("model: {name: x}\n", ":1: model.name is not a setting. model is a single value."),
     ("tools: {include: read}\n", ":1: tools.include cannot be 'read': expected a list or null, got text"),

@@ -17,7 +17,7 @@ from guard_cases import Seen, everything_allowed, seen_in
 from turnwright.cli.main import main
 
 ZOO = Path(__file__).resolve().parents[2] / "bench" / "zoo"
-STEPS_MAX = 30
+STEPS_MAX = 40
 ENDS = {
     "alternates-two": "guard-stop",
     "announces-tools": "guard-stop",
@@ -121,7 +121,12 @@ def test_another_threshold_shows_what_would_differ(
     assert {trip["guard"] for trip in by_name["unknown-tools"]["gone"]} >= {"refused"}
     assert (by_name["done-at-once"]["new"], by_name["done-at-once"]["gone"]) == ([], [])
     sooner = tmp_path / "sooner.yaml"
-    sooner.write_text("guards: {progress: {other: 3}}\n")
+    sooner.write_text("guards: {progress: {action: 3}}\n")
     _, found = backtested(zoo, capsys, "--guards", str(sooner))
     (saved,) = dict(zip(ENDS, found, strict=True))["plans-for-ever"]["saved"]
     assert saved["steps"] >= 5
+
+
+def test_every_conversation_of_the_zoo_replays(zoo: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, conversation_id in zip(ENDS, zoo.conversations(), strict=True):
+        assert main(["replay", conversation_id]) == 0, f"{name}: {capsys.readouterr().out}"

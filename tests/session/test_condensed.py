@@ -125,7 +125,7 @@ async def test_who_opens_it_reads_only_what_was_left_and_knows_all_that_matters(
     assert taken_up.waiting
     assert taken_up.unfinished is not None and compacted.turn is not None
     left = taken_up.unfinished
-    assert (left.turn_id, left.mode) == (compacted.turn_id, "build")
+    assert (left.turn_id, left.tally.mode) == (compacted.turn_id, "build")
     metered = [fact for fact in facts if isinstance(fact, AttemptEnded) and fact.purpose == "turn" and fact.usage]
     assert left.tally.usage.input == sum(fact.usage.input or 0 for fact in metered if fact.usage)
     assert taken_up.history.messages[0] == UserMessage(text="go")

@@ -147,6 +147,8 @@ def test_the_result_on_the_wire() -> None:
         "detail": "",
         "remedy": "",
         "denials": [],
+        "tokens_per_s": 62.5,
+        "estimated": [],
     }
 
 

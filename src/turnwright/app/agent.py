@@ -63,7 +63,7 @@ class Agent:
         data_dir: str | os.PathLike[str] | None = None,
         config: str | os.PathLike[str] | None = None,
         limits: Limits | None = None,
-        mode: str = "build",
+        mode: str = "",
         ask: Callable[[str, Sequence[str]], Awaitable[str | None]] | None = None,
         trust_workspace: bool = False,
     ) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -19,15 +20,10 @@ files, you run and test what you changed, until the task is done.
 - When the task is done, answer in a few plain sentences without calling a tool: what was changed and how it was shown \
 to work."""
 
-MODES = {
-    "build": "",
-    "plan": "You are in plan mode: you can look at everything and change nothing. Answer with a plan.",
-}
-
 
 def system_sections(
     workspace: str,
-    mode: str,
+    mode_prompt: str,
     sandbox: str,
     instructions: str = "",
     appended: str = "",
@@ -38,7 +34,7 @@ def system_sections(
     sections = (
         Section("role", ROLE),
         Section("environment", f"The workspace is {workspace}. Paths are relative to it. {_confinement(sandbox)}"),
-        Section("mode", MODES.get(mode, "")),
+        Section("mode", mode_prompt),
         Section("completion", completion),
         Section("skills", skills),
         Section("instructions", instructions),
@@ -55,13 +51,16 @@ def _confinement(sandbox: str) -> str:
 
 class PromptContext:
     """`kernel.ports.Context`: sections are made once per mode and stay the same objects, so their bytes and hashes are
-    computed once. `condensed` is called when the history that is shown is no longer the one that was."""
+    computed once. `condensed` is called when the history that is shown is no longer the one that was. With `apart` a
+    mode is explained in the conversation, where it begins."""
 
     def __init__(
         self,
         *,
         workspace: str,
         sandbox: str,
+        mode_prompts: Mapping[str, str] = MappingProxyType({}),
+        apart: bool = False,
         completion: str = "",
         instructions: str = "",
         appended: str = "",
@@ -73,6 +72,8 @@ class PromptContext:
     ) -> None:
         self._workspace = workspace
         self._sandbox = sandbox
+        self._mode_prompts = mode_prompts
+        self._apart = apart
         self._completion = completion
         self._instructions = instructions
         self._appended = appended
@@ -91,7 +92,7 @@ class PromptContext:
         if mode not in self._sections:
             self._sections[mode] = system_sections(
                 self._workspace,
-                mode,
+                "" if self._apart else self._mode_prompts.get(mode, ""),
                 self._sandbox,
                 self._instructions,
                 self._appended,
@@ -109,7 +110,15 @@ class PromptContext:
             max_output_tokens=self._max_output_tokens,
             temperature=self._temperature,
             json_object=self._json_object,
+            tools_behind=self._apart,
         )
+
+    def apart(self, tools: tuple[ToolSpec, ...], mode: str) -> str:
+        """`prompts.tool_prompt_mode: per_turn_append`."""
+        if not self._apart:
+            return ""
+        offered = f"Tools: {', '.join(tool.name for tool in tools) or 'none'}."
+        return "\n".join(text for text in (self._mode_prompts.get(mode, ""), offered) if text)
 
     def segments(self, prompt: Prompt) -> dict[str, str]:
         """One per section, by name, and one for the tools; the same dict while nothing changes."""

@@ -19,6 +19,7 @@ from turnwright.app.journals import opened_journal
 from turnwright.app.masked_tools import MaskedTools
 from turnwright.app.mcp import NO_SERVERS, McpServers, configured_servers, of_servers
 from turnwright.app.models import Opened, opened_model
+from turnwright.app.modes import Modes, modes_of
 from turnwright.app.skills import Skills, skill_tool, skills_for
 from turnwright.app.trust import not_trusted
 from turnwright.app.versions import WorkspaceVersions
@@ -67,19 +68,21 @@ class Engine:
         api_key: str | None = None,
         ask: Ask = nobody_answers,
         guards: Callable[[], Guards] | None = None,
-        mode: str = "build",
+        mode: str = "",
         json_object: bool = False,
         streamed: bool | None = None,
         mcp: bool = True,
     ) -> AsyncIterator[Session]:
-        """A workspace, a model and tools, joined. Leaving stops every command that still runs in it.
+        """A workspace, a model and tools, joined. Leaving stops every command that still runs in it. `mode` is one in
+        place of `loop.sequence`.
 
         `streamed` leaves no choice to what is known of the routes: a probe must find out. Without `mcp` no server is
         started.
         """
         settings, folders = self.loaded.settings, self.loaded.folders
-        _check_workspace(workspace, folders.data, mode)
         trust = self.loaded.trust.at(workspace)
+        modes = modes_of(settings, mode)
+        _check_workspace(workspace, folders.data, modes)
         async with AsyncExitStack() as stack:
             opened = Opened(model=model) if model else None
             opened = opened or await opened_model(stack, self.loaded, self._environ, self.clock, api_key, streamed)
@@ -99,7 +102,7 @@ class Engine:
             if offer is not None:
                 stack.push_async_callback(offer.close)
             masker = opened.masker.also(secret for entry in servers.entries for secret in entry.secrets)
-            toolbox = Toolbox(chosen, machine=machine, source=offer)
+            toolbox = Toolbox(chosen, machine=machine, source=offer, modes=modes.offers)
             stack.push_async_callback(toolbox.close)
             instructions = self._instructions(workspace, trust)
             nested = NestedInstructions(
@@ -108,7 +111,7 @@ class Engine:
                 max_bytes=settings.prompts.instructions_max_bytes,
                 forbidden=self._journal_files,
             )
-            offers_skills = any(spec.name == "skill" for spec in toolbox.offered(mode))
+            offers_skills = any(spec.name == "skill" for name in modes.names for spec in toolbox.offered(name))
             yield Session(
                 journal=self.journal,
                 model=opened.model,
@@ -116,6 +119,8 @@ class Engine:
                 context=PromptContext(
                     workspace=machine.workspace,
                     sandbox=machine.sandbox,
+                    mode_prompts=modes.prompts,
+                    apart=settings.prompts.tool_prompt_mode == "per_turn_append",
                     completion=told_of(settings.completion),
                     instructions=masker(instructions.text),
                     appended=settings.prompts.append,
@@ -137,7 +142,10 @@ class Engine:
                 retry=settings.loop.retry,
                 dispatch=settings.loop.dispatch,
                 compaction=settings.loop.compaction,
-                mode=mode,
+                mode=modes.first,
+                course=modes.course,
+                stays_in_mode=bool(mode),
+                task_class=None if settings.loop.task_class == "auto" else settings.loop.task_class,
                 notices=(
                     *(
                         Note(code=code, text=f"not used: {why}")
@@ -227,7 +235,7 @@ def _chosen(
     return [known[name] for name in own]
 
 
-def _check_workspace(workspace: Path, data: Path, mode: str) -> None:
+def _check_workspace(workspace: Path, data: Path, modes: Modes) -> None:
     if not workspace.is_dir():
         raise InputError(f"The workspace {workspace} does not exist.", remedy="Name an existing folder with --cwd.")
     if data.resolve().is_relative_to(workspace.resolve()):
@@ -235,7 +243,7 @@ def _check_workspace(workspace: Path, data: Path, mode: str) -> None:
             f"The data folder {data} lies inside the workspace {workspace}.",
             remedy="Tools must not reach the journal: put TURNWRIGHT_HOME (or data_dir) elsewhere.",
         )
-    if mode != "plan" and not os.access(workspace, os.W_OK | os.X_OK):
+    if modes.may_write and not os.access(workspace, os.W_OK | os.X_OK):
         raise InputError(
             f"The workspace {workspace} is not writable.",
             remedy="Change its permissions, name another with --cwd, or use --mode plan.",

@@ -26,7 +26,7 @@ async def bought_by_going_on(found: Continued, workspace: Path, mode: str) -> Bo
                 return None
             blobs = await blobs_of(engine.journal, found.facts)
             history = history_of(found.facts, blobs.get)
-            prompt = await session.context.prompt(history, session.tools.offered(mode), mode)
+            prompt = await session.context.prompt(history, session.tools.offered(session.mode), session.mode)
             return bought_again(history, session.context.segments(prompt), route, routes[-1])
     except (ConfigError, CredentialsError):
         return None  # said by whoever goes on; looking needs no key

@@ -6,6 +6,7 @@ what it names is a `Kind`. Names are listed cheaply; a guard is loaded when it i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from turnwright.kernel.ports import Guards, LookInto
 from turnwright.machine.port import Machine
 from turnwright.schema import settings as tree
 from turnwright.schema.errors import ConfigError, MachineError
-from turnwright.schema.guards import Completion, GuardSettings, PluginGuard
+from turnwright.schema.guards import Completion, GuardSettings, PluginGuard, ToolBudgetGuard
 from turnwright.schema.verdicts import StopReason
 
 if TYPE_CHECKING:
@@ -117,8 +118,18 @@ def unguarded() -> Guards:
 
 def chosen_by(settings: tree.Settings) -> Chosen:
     """Everything that is switched on: ours first, then the packages' in the order of the configuration."""
-    plugins = [(name, plugin) for name, plugin in settings.guards.plugins.items() if plugin.enabled]
-    return [*chosen(settings.guards, settings.completion), *(_loaded(name, plugin) for name, plugin in plugins)]
+    guards = settings.guards
+    plugins = [(name, plugin) for name, plugin in guards.plugins.items() if plugin.enabled]
+    if not settings.loop.turn_strategy.allow_multiple_per_turn:
+        guards = msgspec.structs.replace(guards, tool_budget=_one_at_a_time(guards.tool_budget))
+    return [*chosen(guards, settings.completion), *(_loaded(name, plugin) for name, plugin in plugins)]
+
+
+def _one_at_a_time(budget: ToolBudgetGuard) -> ToolBudgetGuard:
+    """`loop.turn_strategy.allow_multiple_per_turn: false`, also where the budget itself is switched off."""
+    if budget.enabled:
+        return msgspec.structs.replace(budget, per_reply=1)
+    return ToolBudgetGuard(calls=sys.maxsize, per_reply=1)
 
 
 def installed() -> dict[str, EntryPoint]:

@@ -24,7 +24,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_turn_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--mode", choices=("build", "plan"), default="build", help="plan looks and changes nothing")
+    parser.add_argument(
+        "--mode",
+        metavar="NAME",
+        default="",
+        help="build, plan (looks and changes nothing), compact, or one of `modes`, in place of loop.sequence",
+    )
     parser.add_argument("--max-steps", metavar="N", type=int, help="loop.limits.max_steps")
     parser.add_argument("--max-cost", metavar="USD", type=float, help="loop.limits.max_cost_usd")
     parser.add_argument("--max-tokens", metavar="N", type=int, help="loop.limits.max_tokens")

@@ -14,7 +14,7 @@ from turnwright.schema.facts import AttemptEnded, Recorded, encode_line
 from turnwright.schema.live import LiveEvent, encode_live
 from turnwright.schema.masking import mask
 from turnwright.schema.parts import Usage
-from turnwright.views.result import Denial, Result, ResultState, encode_result, fold_result
+from turnwright.views.result import Denial, Estimate, Result, ResultState, encode_result, fold_result
 
 Event: TypeAlias = Recorded | LiveEvent
 Output: TypeAlias = Literal["text", "json", "stream-json"]
@@ -43,6 +43,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     detail: str = ""
     remedy: str = ""
     denials: tuple[Denial, ...] = ()
+    tokens_per_s: float | None = None
+    estimated: tuple[Estimate, ...] = ()
 
 
 class Face(Protocol):

@@ -21,11 +21,19 @@ from turnwright.schema.facts import (
     ToolEnded,
     ToolStarted,
 )
-from turnwright.schema.live import Heartbeat, LiveEvent, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutput
+from turnwright.schema.live import (
+    Heartbeat,
+    LiveEvent,
+    ReasoningDelta,
+    TextDelta,
+    ToolArgsDelta,
+    ToolOutput,
+    ToolPreview,
+)
 from turnwright.schema.messages import ToolCall
 from turnwright.views.metrics import Meter, metered
 from turnwright.views.result import Result
-from turnwright.views.text import Span, cost, count, duration, excerpt, line, safe
+from turnwright.views.text import Span, cost, count, duration, excerpt, line, one_line, plural, safe
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _REMARK_CHARS = 4_000
@@ -108,6 +116,8 @@ class TextFace:
                 self._work.waiting_for = "the model, thinking"
             case ToolArgsDelta():
                 self._work.waiting_for = f"the model, calling {event.name}" if event.name else self._work.waiting_for
+            case ToolPreview():
+                self._preview(event)
             case ToolOutput():
                 self._tool_output(event)
             case Heartbeat():
@@ -175,6 +185,21 @@ class TextFace:
             said = safe(event.text).rstrip("\n").split("\n")
             self._close_line()
             self._err.lines(line(Span(f"│ {each}", "output")) for each in said)
+
+    def _preview(self, event: ToolPreview) -> None:
+        if not shows(self._level, "info"):
+            return
+        said = [line(Span(f"  │ {safe(each)}", "output")) for each in event.lines]
+        if event.more_lines:
+            said.append(line(Span(f"  │ … {plural(event.more_lines, 'line')} more", "dim")))
+        if event.old or event.new:
+            said += [
+                line(Span(f"  │ - {one_line(event.old)}", "bad")),
+                line(Span(f"  │ + {one_line(event.new)}", "good")),
+            ]
+        if said:
+            self._close_line()
+            self._err.lines(said)
 
     def _heartbeat(self, event: Heartbeat) -> None:
         if shows(self._level, "info"):

@@ -116,8 +116,7 @@ def told_of_live(event: LiveEvent) -> Told | None:
 
 
 def told_of_end(result: Result, conversation_id: str) -> Told:
-    usage = f"{count(result.usage.input)} in, {count(result.usage.output)} out"
-    about = f"{plural(result.steps, 'step')} · {usage} · {cost(result.cost_usd)} · {duration(result.duration_ms)}"
+    about = f"{plural(result.steps, 'step')} · {metrics_said(result)}"
     if result.reason == "stop" and not result.is_error:
         return Told("info", line(Span(f"{result.reason} · {about}", "good")))
     because = f": {_excerpt(result.detail)}" if result.detail else ""
@@ -125,6 +124,19 @@ def told_of_end(result: Result, conversation_id: str) -> Told:
     denied = f" · {plural(len(result.denials), 'denial')}" if result.denials else ""
     how = f" · carry on with: turnwright resume {conversation_id} --continue" if conversation_id else ""
     return Told("error", line(Span(f"{result.reason}{because} · {about}{denied}{remedy}{how}", "bad")))
+
+
+def metrics_said(result: Result) -> str:
+    """What the turn used. `≥` marks what is not all of it, `~` what was reckoned and not reported."""
+    usage = result.usage
+    least = "≥" if "usage" in result.estimated and (usage.input or usage.output) else ""
+    cached = "" if usage.cache_read is None else f" ({count(usage.cache_read)} cached)"
+    about = "~" if "cost" in result.estimated and result.cost_usd is not None else ""
+    pace = "" if result.tokens_per_s is None else f" · {result.tokens_per_s:.0f} tok/s"
+    return (
+        f"{least}{count(usage.input)} in{cached}, {least}{count(usage.output)} out · {about}{cost(result.cost_usd)}"
+        f" · {duration(result.duration_ms)}{pace}"
+    )
 
 
 def sentence_of(result: Result) -> str:

@@ -169,7 +169,8 @@ def _stored(path: KeyPath) -> KeyPath:
 def _unknown(path: KeyPath, known: Sequence[str], place: Place) -> ConfigError:
     import difflib  # costs a few milliseconds, and only a mistake needs it
 
-    near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(path[-1], known, n=3, cutoff=0.6)
+    near.sort(key=lambda each: sorted(each) != sorted(path[-1]))  # first of all letters that have changed places
     if near:
         remedy = f"Did you mean {dotted((*path[:-1], near[0]))}?"
     elif known:

@@ -27,9 +27,10 @@ from turnwright.schema.facts import ContextCompacted, Note, TurnSoFar
 from turnwright.schema.ids import CallId, StepId, TurnId
 from turnwright.schema.limits import Compaction
 from turnwright.schema.messages import RuntimeMessage
+from turnwright.schema.modes import Course
 from turnwright.schema.prompt import Prompt
 from turnwright.schema.routes import Route
-from turnwright.schema.verdicts import Effect
+from turnwright.schema.verdicts import Effect, TaskClass
 
 Why: TypeAlias = Literal["threshold", "overflow", "asked"]
 
@@ -48,7 +49,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     turn_id: TurnId | None
     step_id: StepId | None
-    mode: str
+    course: Course
+    task_class: TaskClass
 
 
 class Compactor:
@@ -149,7 +151,7 @@ class Compactor:
             helped=helped,
             tokens_before=before,
             tokens_after=after,
-            turn=_so_far(tally, where.mode) if where.turn_id else None,
+            turn=_so_far(tally, where) if where.turn_id else None,
         )
         self._scribe.note(fact)
         return fact
@@ -165,10 +167,14 @@ class Compactor:
         )
 
 
-def _so_far(tally: Tally, mode: str) -> TurnSoFar:
+def _so_far(tally: Tally, where: Place) -> TurnSoFar:
     ending = tally.wrapping_up
     return TurnSoFar(
-        mode=mode,
+        mode=tally.mode,
+        course=where.course,
+        mode_steps=tally.mode_steps,
+        mode_told=tally.mode_told,
+        task_class=where.task_class,
         steps=tally.steps,
         usage=tally.usage,
         cost_usd=tally.cost_usd,

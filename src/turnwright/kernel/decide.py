@@ -24,21 +24,26 @@ class End(msgspec.Struct, frozen=True):
 
 
 class AskAgain(msgspec.Struct, frozen=True):
-    """Sample again: a guard wants more than this reply, and has said so to the model."""
+    """Sample again: a guard wants more than this reply, or another mode follows."""
 
 
 Decision: TypeAlias = Act | AskAgain | End
 
 
-def decide(message: AssistantMessage, verdict: Verdict, ending: End | None, nudged: bool = False) -> Decision:
-    """`ending` is the reason for which this was the last step: whatever the model says then, it ends the turn."""
+def decide(
+    message: AssistantMessage, verdict: Verdict, ending: End | None, nudged: bool = False, next_mode: str = ""
+) -> Decision:
+    """`ending` is the reason for which this was the last step: whatever the model says then, it ends the turn. An
+    answer in a mode that another one follows ends that mode alone."""
     if ending is not None:
         return ending
     if nudged:
         return Act(message.calls) if message.calls else AskAgain()
     match verdict:
         case "complete" | "tool_calls" | "malformed_call":
-            return Act(message.calls) if message.calls else End("stop")
+            if message.calls:
+                return Act(message.calls)
+            return AskAgain() if next_mode else End("stop")
         case "length":
             return End("length", "the provider cut the reply at its output limit")
         case "refused":

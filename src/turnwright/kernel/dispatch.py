@@ -12,6 +12,7 @@ import msgspec
 
 from turnwright.kernel.history import interrupted_text
 from turnwright.kernel.ports import Block, Ports, Question, Truncate
+from turnwright.kernel.preview import preview_of
 from turnwright.kernel.scribe import Scribe
 from turnwright.schema.facts import ApprovalAnswered, ApprovalAsked, Fact, ToolEnded, ToolStarted
 from turnwright.schema.ids import CallId, ConversationId, StepId, TurnId
@@ -249,9 +250,21 @@ class Dispatcher:
         started = list(planned)
         await self._scribe.record(*(self._started(one) for one in started))
         for one in started:
+            if one.effect == "writes":
+                self._preview(one)
             context = CallContext(self, one.call.id)
             began = self.ports.clock.monotonic()
             self._running[asyncio.create_task(self._execute(one, context, began))] = (one, context, began)
+
+    def _preview(self, planned: Planned) -> None:
+        """For whoever watches: a file's new text would otherwise only be seen afterwards."""
+        call = planned.call
+        shown = preview_of(call.id, call.name, planned.arguments)
+        self.ports.emit(
+            msgspec.structs.replace(
+                shown, conversation_id=self.conversation_id, turn_id=self.turn_id, step_id=self.step_id
+            )
+        )
 
     async def _execute(self, planned: Planned, context: CallContext, began: float) -> ToolEnded:
         try:

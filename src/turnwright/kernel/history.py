@@ -20,6 +20,7 @@ from turnwright.schema.facts import (
     ContextCompacted,
     Fact,
     GuardTripped,
+    ModeChanged,
     ModelReplied,
     Note,
     SteeringDelivered,
@@ -106,7 +107,11 @@ class History:
                 self._release_when_whole()
             case SteeringDelivered():
                 self._say(UserMessage(text=fact.text))
-            case GuardTripped(said=RuntimeMessage() as said) | Note(said=RuntimeMessage() as said):
+            case (
+                GuardTripped(said=RuntimeMessage() as said)
+                | ModeChanged(said=RuntimeMessage() as said)
+                | Note(said=RuntimeMessage() as said)
+            ):
                 self._say(said)
             case ApprovalAsked():
                 self._asked[fact.approval_id] = fact

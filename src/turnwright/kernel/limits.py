@@ -13,6 +13,7 @@ from turnwright.schema.facts import (
     AttemptEnded,
     Fact,
     GuardTripped,
+    ModeChanged,
     ModelReplied,
     Note,
     StepStarted,
@@ -77,6 +78,13 @@ class Tally(msgspec.Struct, kw_only=True):
     cut: bool = False
     """The last reply ended at its output limit: what follows carries it on."""
     denials: int = 0
+    mode: str = "build"
+    mode_steps: int = 0
+    """Completed in this mode: a reply came, and its tools ran."""
+    mode_told: str = ""
+    """The mode that was last explained in the conversation itself."""
+    answered: bool = False
+    """The last reply was whole and called nothing."""
     warned: frozenset[str] = frozenset()
     """The limits of which it was said that they are near."""
 
@@ -89,6 +97,8 @@ class Tally(msgspec.Struct, kw_only=True):
                 self._meter(fact)
             case ModelReplied():
                 self.nudged = False
+                self.mode_steps += 1
+                self.answered = fact.verdict == "complete" and not fact.message.calls
                 if fact.message.text:
                     self.text = self.text + fact.message.text if self.cut else fact.message.text
                 self.cut = fact.verdict == "length"
@@ -104,6 +114,10 @@ class Tally(msgspec.Struct, kw_only=True):
                 self.text = fact.text or self.text
             case Note(code="budget-warning", data={"reason": str(reason)}):
                 self.warned |= {reason}
+            case ModeChanged():
+                self.mode, self.mode_steps, self.answered = fact.after, 0, False
+            case Note(code="mode-told", data={"mode": str(mode)}):
+                self.mode_told = mode
             case ApprovalAnswered(by="nobody"):
                 self.denials += 1
             case SubagentEnded():
@@ -117,6 +131,9 @@ class Tally(msgspec.Struct, kw_only=True):
         """Where the facts of a turn's beginning are no longer read."""
         ending = WrapUp(so_far.ending, so_far.ending_why) if so_far.ending else None
         return cls(
+            mode=so_far.mode,
+            mode_steps=so_far.mode_steps,
+            mode_told=so_far.mode_told,
             steps=so_far.steps,
             usage=so_far.usage,
             cost_usd=so_far.cost_usd,

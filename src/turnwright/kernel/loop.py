@@ -13,6 +13,7 @@ from turnwright.kernel.decide import Act, AskAgain, End, decide
 from turnwright.kernel.dispatch import Dispatcher
 from turnwright.kernel.history import History, interrupted_text
 from turnwright.kernel.limits import Exhausted, Fine, Stage, Tally, Warned, WrapUp, stage_of
+from turnwright.kernel.modes import change_of, told_of
 from turnwright.kernel.ports import (
     LOOKED,
     Block,
@@ -47,6 +48,7 @@ from turnwright.schema.ids import ConversationId, StepId, TurnId, step_id
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry, Rules, check_limits, recorded_rules
 from turnwright.schema.live import Heartbeat, TurnSealed
 from turnwright.schema.messages import AssistantMessage, Image, RuntimeMessage, ToolCall
+from turnwright.schema.modes import Course
 from turnwright.schema.parts import Usage
 from turnwright.schema.prompt import Prompt, ToolSpec
 from turnwright.schema.verdicts import Effect, StopReason, TaskClass, Verdict
@@ -65,6 +67,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     history: History
     images: tuple[Image, ...] = ()
     mode: str = "build"
+    course: Course = Course()
+    """The modes that follow."""
     limits: Limits = Limits()
     retry: Retry = Retry()
     dispatch: Dispatch = Dispatch()
@@ -73,6 +77,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     continued: bool = False
     begun: Tally | None = None
     task_class: TaskClass = "other"
+    task_signals: tuple[str, ...] = ()
     purpose: str = "turn"
     """What its model calls are metered as."""
     route: str = ""
@@ -90,6 +95,8 @@ class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):
     denials: int
     route: str
     """Where the last attempt went."""
+    mode: str
+    """In which it ended."""
 
 
 async def run_turn(turn: Turn, ports: Ports, record: Record) -> TurnOutcome:
@@ -129,7 +136,7 @@ class _RunningTurn:
         check_limits(turn.limits)
         self.turn = turn
         self.ports = ports
-        self.tally = turn.begun or Tally()
+        self.tally = turn.begun or Tally(mode=turn.mode)
         self.scribe = Scribe(record, turn.history, self.tally, ports.guards)
         self.bounds = Bounds(turn.limits, ports.clock, ports.cancel, self.beat)
         self.sampler = Sampler(
@@ -179,6 +186,8 @@ class _RunningTurn:
                 max_cost_usd=turn.limits.max_cost_usd,
                 rules=self.rules(),
                 task_class=turn.task_class,
+                task_signals=turn.task_signals,
+                course=turn.course,
             )
         )
 
@@ -204,6 +213,8 @@ class _RunningTurn:
                     self.deliver_steering()
                 case Fine():
                     self.deliver_steering()
+            if last is None:
+                self.go_on_to_next_mode()
             step = self.begin_step(offer_tools=last is None)
             in_step = step_id(self.turn.turn_id, step.index)
             dispatcher = self.dispatcher_for(self.turn.turn_id, in_step)
@@ -214,7 +225,7 @@ class _RunningTurn:
                     return failed
                 case Sampled(message, verdict):
                     self.hear_of_reply(message, verdict)
-                    match decide(message, verdict, last or self.stopped(), self.tally.nudged):
+                    match decide(message, verdict, last or self.stopped(), self.tally.nudged, self.next_mode):
                         case End() as end:
                             await dispatcher.drop_early()
                         case AskAgain():
@@ -276,8 +287,31 @@ class _RunningTurn:
                 )
             )
 
+    @property
+    def next_mode(self) -> str:
+        return self.turn.course.after(self.tally.mode)
+
+    def go_on_to_next_mode(self) -> None:
+        """The tools of the next step are those of its mode. Where the system prompt does not say what a mode is, the
+        conversation does, once."""
+        turn = self.turn
+        if (change := change_of(turn.course, self.tally, turn.turn_id)) is not None:
+            self.scribe.note(change)
+        mode = self.tally.mode
+        if mode != self.tally.mode_told and (text := self.ports.context.apart(self.ports.tools.offered(mode), mode)):
+            said = told_of(mode, text)
+            self.scribe.note(
+                Note(
+                    turn_id=turn.turn_id,
+                    code="mode-told",
+                    text=f"told what {mode} mode is",
+                    said=said,
+                    data={"mode": mode},
+                )
+            )
+
     def begin_step(self, offer_tools: bool) -> Step:
-        offered = self.ports.tools.offered(self.turn.mode) if offer_tools else ()
+        offered = self.ports.tools.offered(self.tally.mode) if offer_tools else ()
         if offered is not self.offered:
             self.offered, self.specs = offered, {spec.name: spec for spec in offered}
         index = self.tally.steps
@@ -289,7 +323,8 @@ class _RunningTurn:
             index=index,
             specs=self.specs,
             purpose=self.turn.purpose,
-            mode=self.turn.mode,
+            course=self.turn.course,
+            task_class=self.turn.task_class,
         )
 
     async def prompt_for(self, step: Step) -> Prompt:
@@ -305,7 +340,8 @@ class _RunningTurn:
                 step_id=step.step_id,
                 index=step.index,
                 tools_offered=bool(self.offered),
-                mode=self.turn.mode,
+                mode=self.tally.mode,
+                next_mode=self.next_mode,
                 segments={**segments, "history": history.hash()},
                 prefix_chars=context.prefix_chars(prompt),
             )
@@ -326,7 +362,7 @@ class _RunningTurn:
         return {spec.name: spec.effect for spec in self.ports.tools.offered("build")}
 
     async def prompt_again(self) -> Prompt:
-        return await self.ports.context.prompt(self.turn.history, self.offered, self.turn.mode)
+        return await self.ports.context.prompt(self.turn.history, self.offered, self.tally.mode)
 
     def dispatcher_for(self, turn_id: TurnId, in_step: StepId) -> Dispatcher:
         return Dispatcher(
@@ -418,7 +454,7 @@ class _RunningTurn:
         wrapping_up = self.tally.wrapping_up
         last = End(wrapping_up.reason, wrapping_up.why) if wrapping_up else None
         self.hear_of_reply(reply.message, reply.verdict)
-        match decide(reply.message, reply.verdict, last or self.stopped(), self.tally.nudged):
+        match decide(reply.message, reply.verdict, last or self.stopped(), self.tally.nudged, self.next_mode):
             case End() as end:
                 return end
             case AskAgain():
@@ -455,6 +491,7 @@ class _RunningTurn:
             text=tally.text,
             denials=tally.denials,
             route=self.sampler.route,
+            mode=tally.mode,
         )
 
     def ended(self, end: End) -> TurnEnded:

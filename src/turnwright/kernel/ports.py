@@ -118,6 +118,10 @@ class Context(Protocol):
         """What the model is to see: system sections, history, tools."""
         ...
 
+    def apart(self, tools: tuple[ToolSpec, ...], mode: str) -> str:
+        """What is said of a mode in the conversation, where it begins, and not in the system prompt; else empty."""
+        ...
+
     def segments(self, prompt: Prompt) -> dict[str, str]:
         """Hashes of the stable segments of a prompt, cheap to ask every step."""
         ...

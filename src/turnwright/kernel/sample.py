@@ -32,10 +32,11 @@ from turnwright.schema.facts import (
 from turnwright.schema.ids import ConversationId, StepId, TurnId
 from turnwright.schema.live import RetryWait
 from turnwright.schema.messages import AssistantMessage
+from turnwright.schema.modes import Course
 from turnwright.schema.parts import Closed, Part, ReasoningPart, Text
 from turnwright.schema.prompt import Prompt, ToolSpec
 from turnwright.schema.routes import NoRoute, Route, Tried
-from turnwright.schema.verdicts import GOOD_VERDICTS, ErrorKind, Verdict
+from turnwright.schema.verdicts import GOOD_VERDICTS, ErrorKind, TaskClass, Verdict
 
 DEFAULT_OUTPUT_TOKENS = 4_096
 USUAL_TEMPERATURE = 0.7
@@ -58,7 +59,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     specs: dict[str, ToolSpec]
     purpose: str
-    mode: str = "build"
+    course: Course = Course()
+    task_class: TaskClass = "other"
     aside: bool = False
     """Asked beside the conversation, for the runtime itself: its reply is neither shown nor history."""
 
@@ -208,7 +210,7 @@ class Sampler:
                 case Sampled(message=message):
                     return message.text.strip() or NoDigest("the model asked for tools in place of a summary")
 
-        where = Place(turn_id=step.turn_id, step_id=step.step_id, mode=step.mode)
+        where = Place(turn_id=step.turn_id, step_id=step.step_id, course=step.course, task_class=step.task_class)
         return await self._compactor.make_room(where, prompt, route, why, digest)
 
     async def _never_again(self) -> Prompt:
@@ -344,7 +346,7 @@ class Sampler:
         cost_usd = attempt.reply.cost_usd
         if cost_usd is None:
             cost_usd = cost_of(attempt.route.price, attempt.reply.usage)
-        ended = _ended(attempt, step, cost_usd)
+        ended = _ended(attempt, step, cost_usd, estimated=attempt.reply.cost_usd is None and cost_usd is not None)
         reservation.settle(charge_of(ended, _whole(reservation)))
         self._scribe.note(ended)
         judged = _tried(attempt, tools)
@@ -430,7 +432,7 @@ def _tried(attempt: _Attempt, tools: bool) -> Tried:
     )
 
 
-def _ended(attempt: _Attempt, step: Step, cost_usd: float | None) -> AttemptEnded:
+def _ended(attempt: _Attempt, step: Step, cost_usd: float | None, estimated: bool) -> AttemptEnded:
     reply, good = attempt.reply, attempt.verdict in GOOD_VERDICTS
     return AttemptEnded(
         turn_id=step.turn_id,
@@ -443,6 +445,7 @@ def _ended(attempt: _Attempt, step: Step, cost_usd: float | None) -> AttemptEnde
         finish=reply.finish,
         usage=reply.usage,
         cost_usd=cost_usd,
+        cost_estimated=estimated,
         fault=None if good and not attempt.closed.overflow else _fault(attempt),
         request_id=attempt.closed.request_id,
         model=reply.model,

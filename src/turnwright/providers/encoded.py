@@ -20,6 +20,8 @@ class _Encoded(msgspec.Struct):
     """The last message that is in `joined`: the sign that the prompt has only grown."""
     joined: bytearray
     quirks: Quirks
+    size: int = 0
+    """How much of `joined` are messages; what is behind them was the tail of the last prompt."""
 
 
 class EncodedMessages:
@@ -41,10 +43,12 @@ class EncodedMessages:
         if kept is None or not _has_grown(kept, prompt, quirks):
             kept = _Encoded(0, None, bytearray(), quirks)
         messages, joined = prompt.messages, kept.joined
+        del joined[kept.size :]
         for index in range(kept.count, len(messages)):
-            if fresh := codec.encode_message(messages[index], route, quirks):
-                joined += b"," + fresh if joined else fresh
-        kept.count = len(messages)
+            _join(joined, codec.encode_message(messages[index], route, quirks))
+        kept.count, kept.size = len(messages), len(joined)
+        for message in prompt.tail:
+            _join(joined, codec.encode_message(message, route, quirks))
         kept.last = messages[-1] if messages else None
         self._kept[name] = kept
         self._bytes += len(joined)
@@ -52,6 +56,11 @@ class EncodedMessages:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest.joined)
         return joined
+
+
+def _join(joined: bytearray, fresh: bytes) -> None:
+    if fresh:
+        joined += b"," + fresh if joined else fresh
 
 
 def _has_grown(kept: _Encoded, prompt: Prompt, quirks: Quirks) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 
 from turnwright.schema.ids import CallId, ConversationId, Seq, StepId, TurnId
 from turnwright.schema.messages import AssistantMessage, Image, Message, RuntimeMessage
+from turnwright.schema.modes import Course
 from turnwright.schema.parts import Usage
 from turnwright.schema.routes import Price
 from turnwright.schema.verdicts import (
@@ -103,12 +104,18 @@ class TurnStarted(Fact, frozen=True, kw_only=True, tag="turn.started"):
     rules: RecordedRules = {}
     """The limits, retries and dispatch it runs by, as `limits.max_steps`: what a replay needs to decide alike."""
     task_class: TaskClass = "other"
+    task_signals: tuple[str, ...] = ()
+    """What in the request speaks for its class."""
+    course: Course = Course()
+    """The modes that it goes through, beginning with `mode`."""
 
 
 class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):
     index: int
     tools_offered: bool = True
     mode: str = "build"
+    next_mode: str = ""
+    """The mode that follows once this one is over."""
     segments: dict[str, str] = {}
     """Hashes of what is sent: each section of the system prompt by its name, `tools`, and `history`."""
     prefix_chars: int = 0
@@ -165,6 +172,8 @@ class AttemptEnded(Fact, frozen=True, kw_only=True, tag="attempt.ended"):
     finish: FinishClass | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
+    cost_estimated: bool = False
+    """Reckoned from the route's price: the provider named none."""
     fault: AttemptFault | None = None
     request_id: str = ""
     model: str = ""
@@ -256,9 +265,13 @@ class SteeringDelivered(Fact, frozen=True, kw_only=True, tag="steering.delivered
 
 
 class ModeChanged(Fact, frozen=True, kw_only=True, tag="mode.changed"):
+    """From the next step on other tools are offered."""
+
     before: str
     after: str
     reason: str
+    said: RuntimeMessage | None = None
+    """What was said to the model about it, in the runtime's own name."""
 
 
 class RouteSwitched(Fact, frozen=True, kw_only=True, tag="route.switched"):
@@ -282,6 +295,12 @@ class TurnSoFar(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A turn in the middle of which its own beginning was compacted: who opens the conversation does not read it."""
 
     mode: str = "build"
+    course: Course = Course()
+    mode_steps: int = 0
+    """Taken in this mode."""
+    mode_told: str = ""
+    """The mode that was explained in the conversation itself."""
+    task_class: TaskClass = "other"
     steps: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None
@@ -453,7 +472,7 @@ FACT_TYPES: dict[str, type[Fact]] = {str(kind.__struct_config__.tag): kind for k
 
 def visibility_of(fact: Fact) -> Visibility:
     """By type, except that whatever carries words to the model is for the model."""
-    if isinstance(fact, (GuardTripped, Note)) and fact.said is not None:
+    if isinstance(fact, (GuardTripped, ModeChanged, Note)) and fact.said is not None:
         return "model"
     return fact.visibility
 

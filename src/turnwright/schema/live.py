@@ -29,6 +29,21 @@ class ToolArgsDelta(Live, frozen=True, kw_only=True, tag="tool-args-delta"):
     fragment: str
 
 
+class ToolPreview(Live, frozen=True, kw_only=True, tag="tool-preview"):
+    """What a call is about to write, as it begins."""
+
+    call_id: CallId
+    name: str
+    path: str = ""
+    lines: tuple[str, ...] = ()
+    """The first lines of what is written."""
+    more_lines: int = 0
+    """How many follow them."""
+    old: str = ""
+    new: str = ""
+    """Where text is replaced: how both begin."""
+
+
 class ToolOutput(Live, frozen=True, kw_only=True, tag="tool-output"):
     call_id: CallId
     text: str
@@ -55,7 +70,9 @@ class TurnSealed(Live, frozen=True, kw_only=True, tag="turn-sealed"):
     reason: str
 
 
-LiveEvent: TypeAlias = TextDelta | ReasoningDelta | ToolArgsDelta | ToolOutput | RetryWait | Heartbeat | TurnSealed
+LiveEvent: TypeAlias = (
+    TextDelta | ReasoningDelta | ToolArgsDelta | ToolPreview | ToolOutput | RetryWait | Heartbeat | TurnSealed
+)
 
 _encoder = msgspec.json.Encoder()
 

@@ -40,8 +40,12 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     lineage: str
     system: tuple[Section, ...]
     messages: Sequence[Message]
+    tail: tuple[Message, ...] = ()
+    """Said behind the messages in this request alone."""
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
     temperature: float | None = None
     json_object: bool = False
     """Ask for an answer that is one JSON object, where the dialect can (JSON mode)."""
+    tools_behind: bool = False
+    """Whoever must explain tools in words does so behind the conversation, and not in the system prompt."""

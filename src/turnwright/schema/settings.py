@@ -12,6 +12,7 @@ import msgspec
 from turnwright.schema.guards import Completion, Guards
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 from turnwright.schema.mcp import Mcp
+from turnwright.schema.verdicts import Effect
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 Usd: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
@@ -148,9 +149,26 @@ class Providers(Section, frozen=True, kw_only=True):
     named: dict[str, Provider] = {}
 
 
+class TurnStrategy(Section, frozen=True, kw_only=True):
+    """`loop.turn_strategy`: how a reply is acted upon."""
+
+    allow_multiple_per_turn: bool = True
+    """Whether one reply may make several calls. Off: the first is executed, and the others are answered with that. It
+    is `guards.tool_budget` that sees to it."""
+
+
 class Loop(Section, frozen=True, kw_only=True):
     """`loop`: how a turn is carried on, and where it ends."""
 
+    sequence: tuple[str, ...] = ()
+    """The modes that a turn goes through, as `[plan, build]`. A mode is over once the model answers without a call, or
+    after `plan_turn_limit` steps. `--mode` names one in place of them. Empty: `build` alone."""
+    plan_turn_limit: Annotated[int, msgspec.Meta(gt=0)] = 8
+    """After so many completed steps in a mode that another one follows, that one begins."""
+    turn_strategy: TurnStrategy = TurnStrategy()
+    task_class: Literal["auto", "analysis", "action", "other"] = "auto"
+    """What requests are about, which decides how long `guards.progress` lets a turn look. `auto`: told from the words
+    of each request."""
     limits: Limits = Limits()
     retry: Retry = Retry()
     compaction: Compaction = Compaction()
@@ -217,9 +235,31 @@ class ToolSettings(Section, frozen=True, kw_only=True):
     `unified-diff`, `apply-patch`, `pythonic`, one or several together. Empty: as the provider's profile says."""
 
 
+class ModeSettings(Section, frozen=True, kw_only=True):
+    """`modes.<name>`: a mode of your own, or what is to be different in `plan`, `build` or `compact`."""
+
+    prompt: str | None = None
+    """What the model is told in it. Left out: the text of `prompts.mode`."""
+    tools: tuple[str, ...] | None = None
+    """Only these tools, as names or patterns (`git_*`), are offered. Empty: no tool at all. Left out: all of these
+    effects."""
+    effects: tuple[Effect, ...] | None = None
+    """Only tools that do no more than this: `reads`, `writes`, `runs`, `asks`. Left out: `reads` in `plan`, everything
+    in other modes."""
+
+
 class Prompts(Section, frozen=True, kw_only=True):
     """`prompts`: what the model is told before the conversation."""
 
+    packs: dict[str, dict[str, str]] = {}
+    """Prompts for modes, as `packs.<pack>.<mode>`. Two come with Turnwright: `plain`, and `skeleton-early`, which plans
+    and builds the smallest thing that runs from end to end first, and fills it in afterwards."""
+    mode: str = "plain"
+    """The pack from which modes have their prompts. What it does not say is as in `plain`."""
+    tool_prompt_mode: Literal["system_once", "per_turn_append"] = "system_once"
+    """Where a mode and its tools are explained. `system_once`: in the system prompt. `per_turn_append`: at the end of
+    the conversation, when a turn begins and when the mode changes; models that write their calls as text are shown how
+    with every request."""
     instructions_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 32 * 1024
     """How much of the instruction files (AGENTS.md, or CLAUDE.md) the model is shown, all of them together. 0: none."""
     append: str = ""
@@ -292,6 +332,7 @@ class Settings(Section, frozen=True, kw_only=True):
     tools: ToolSettings = ToolSettings()
     mcp: Mcp = Mcp()
     prompts: Prompts = Prompts()
+    modes: dict[str, ModeSettings] = {}
     guards: Guards = Guards()
     completion: Completion = Completion()
     host: HostSettings = HostSettings()

@@ -12,6 +12,7 @@ from turnwright.kernel.limits import Tally
 from turnwright.kernel.loop import Turn, TurnOutcome, compact, run_turn
 from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, LookInto, Model, Ports, Tools, Versions
 from turnwright.kernel.spending import Spending
+from turnwright.kernel.task_class import Found, task_class_of
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import (
     AttemptStarted,
@@ -19,6 +20,7 @@ from turnwright.schema.facts import (
     ConversationOpened,
     Fact,
     KnownFact,
+    ModeChanged,
     Note,
     RouteSwitched,
     TaskSoFar,
@@ -32,9 +34,10 @@ from turnwright.schema.ids import ConversationId, Seq, TurnId
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 from turnwright.schema.masking import Masker
 from turnwright.schema.messages import Image, RuntimeMessage
+from turnwright.schema.modes import Course
 from turnwright.schema.routes import NoRoute
 from turnwright.schema.tools import Detail
-from turnwright.schema.verdicts import StopReason
+from turnwright.schema.verdicts import StopReason, TaskClass
 from turnwright.session.broadcast import Broadcast, Event, Subscription
 from turnwright.session.budget import Account, check_price_known, with_subagents
 from turnwright.session.cancel import Cancellation
@@ -79,6 +82,12 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     dispatch: Dispatch = Dispatch()
     compaction: Compaction = Compaction()
     mode: str = "build"
+    course: Course = Course()
+    """The modes that a turn goes through, beginning with `mode`."""
+    stays_in_mode: bool = False
+    """The mode was asked for, and holds also for what is carried on."""
+    task_class: TaskClass | None = None
+    """None: told from the request."""
     purpose: str = "turn"
     notices: tuple[Note, ...] = ()
     """What was found out while the session was put together, for the record of whatever runs in it."""
@@ -107,11 +116,19 @@ class JitterSource(Protocol):
     def __call__(self) -> float: ...
 
 
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How a turn goes about its request."""
+
+    mode: str
+    course: Course
+    task_class: TaskClass = "other"
+    task_signals: tuple[str, ...] = ()
+
+
 class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that started and has no end: the process that ran it died."""
 
     turn_id: TurnId
-    mode: str
     tally: Tally
 
 
@@ -123,6 +140,7 @@ class Conversation:
         self.history = history
         self.unfinished: Unfinished | None = None
         self.last_reason: StopReason | None = None
+        self._last = Manner(mode=session.mode, course=session.course)
         self._route = ""
         self._switched_to = ""
         self._buried_as = PROCESS_DIED
@@ -202,7 +220,7 @@ class Conversation:
         if self.unfinished is not None:
             left = self.unfinished
             self.unfinished = None
-            return await self._run_and_go_on(self._turn(turn_id=left.turn_id, mode=left.mode, begun=left.tally))
+            return await self._run_and_go_on(self._turn(turn_id=left.turn_id, manner=self._last, begun=left.tally))
         if not self.history.messages:
             raise InputError(f"Conversation {self.id} has no turn to carry on.", remedy="Give it a task.")
         if self.last_reason == "stop":
@@ -218,7 +236,8 @@ class Conversation:
         )
         note = Note(code="carry-on", text=f"carried on after {self.last_reason}", said=said)
         await self._write(note)
-        return await self._run_and_go_on(self._turn(continued=True))
+        manner = self._own_manner("") if self._session.stays_in_mode else self._last
+        return await self._run_and_go_on(self._turn(manner=manner, continued=True))
 
     async def compact(self) -> ContextCompacted:
         """Condense what lies behind, between two turns."""
@@ -268,20 +287,23 @@ class Conversation:
         *,
         text: str = "",
         turn_id: TurnId | None = None,
-        mode: str | None = None,
+        manner: Manner | None = None,
         images: tuple[Image, ...] = (),
         inbox_ids: tuple[str, ...] = (),
         continued: bool = False,
         begun: Tally | None = None,
     ) -> Turn:
-        session = self._session
+        session, manner = self._session, manner or self._own_manner(text)
         return Turn(
             conversation_id=self.id,
             turn_id=turn_id or session.ids.new("turn"),
             text=text,
             history=self.history,
             images=images,
-            mode=mode or session.mode,
+            mode=manner.mode,
+            course=manner.course,
+            task_class=manner.task_class,
+            task_signals=manner.task_signals,
             limits=session.limits,
             retry=session.retry,
             dispatch=session.dispatch,
@@ -292,6 +314,14 @@ class Conversation:
             purpose=session.purpose,
             route=self._route,
         )
+
+    def _own_manner(self, text: str) -> Manner:
+        """As this session has it, for this request."""
+        session = self._session
+        found = task_class_of(text)
+        if session.task_class is not None:
+            found = Found(session.task_class, ("configured",))
+        return Manner(mode=session.mode, course=session.course, task_class=found.task_class, task_signals=found.signals)
 
     def _next_turn(self, task: str, images: tuple[Image, ...] = ()) -> Turn:
         """Opened by everything that waits, and by what is said now."""
@@ -321,6 +351,7 @@ class Conversation:
         finally:
             self._cancel = Cancellation()
         self.last_reason, self._route = outcome.reason, outcome.route
+        self._last = msgspec.structs.replace(manner_of(turn), mode=outcome.mode)
         return outcome
 
     def _ports(self) -> Ports:
@@ -439,16 +470,25 @@ class Conversation:
             case _:
                 pass
         match fact:
-            case TurnStarted(turn_id=str(turn_id), mode=mode):
-                self.unfinished = Unfinished(turn_id=turn_id, mode=mode, tally=Tally())
+            case TurnStarted(turn_id=str(turn_id)):
+                self._last = manner_of(fact)
+                self.unfinished = Unfinished(turn_id=turn_id, tally=Tally(mode=fact.mode))
             case ContextCompacted(turn_id=str(turn_id), turn=TurnSoFar() as so_far):
-                self.unfinished = Unfinished(turn_id=turn_id, mode=so_far.mode, tally=Tally.of(so_far))
+                self._last = manner_of(so_far)
+                self.unfinished = Unfinished(turn_id=turn_id, tally=Tally.of(so_far))
             case TurnEnded(reason=reason):
                 self.unfinished = None
                 self.last_reason = reason
             case _:
+                if isinstance(fact, ModeChanged):
+                    self._last = msgspec.structs.replace(self._last, mode=fact.after)
                 if self.unfinished is not None:
                     self.unfinished.tally.apply(fact)
+
+
+def manner_of(turn: TurnStarted | TurnSoFar | Turn) -> Manner:
+    signals = () if isinstance(turn, TurnSoFar) else turn.task_signals
+    return Manner(mode=turn.mode, course=turn.course, task_class=turn.task_class, task_signals=signals)
 
 
 def caps_of(limits: Limits) -> Caps:

@@ -162,6 +162,10 @@ class PlainContext:
         del mode
         return Prompt(lineage=history.lineage, system=self._system, messages=history.messages, tools=tools)
 
+    def apart(self, tools: tuple[ToolSpec, ...], mode: str) -> str:
+        del tools, mode
+        return ""
+
     def segments(self, prompt: Prompt) -> dict[str, str]:
         return {"system": prompt.system[0].text, "tools": ",".join(tool.name for tool in prompt.tools)}
 

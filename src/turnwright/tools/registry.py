@@ -21,6 +21,7 @@ import msgspec
 
 from turnwright.schema.errors import ConfigError, InputError, JournalError, MachineError, ToolFailure
 from turnwright.schema.messages import Image
+from turnwright.schema.modes import Offer
 from turnwright.schema.prompt import ToolSpec
 from turnwright.schema.tools import Ready, ToolOutcome, Unfit
 from turnwright.schema.verdicts import Effect
@@ -35,11 +36,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
-MODES: Mapping[str, frozenset[Effect]] = {
-    "plan": frozenset({"reads"}),
-    "build": frozenset({"reads", "writes", "runs", "asks"}),
-}
-"""Which effects a mode offers."""
+MODES: Mapping[str, Offer] = {"plan": Offer(frozenset({"reads"})), "build": Offer()}
+"""What a mode offers, where nothing is configured."""
 
 _DECLARED = "__turnwright_tool__"
 
@@ -144,7 +142,7 @@ class Toolbox:
         *,
         machine: Machine | None = None,
         source: Source | None = None,
-        modes: Mapping[str, frozenset[Effect]] = MODES,
+        modes: Mapping[str, Offer] = MODES,
         bytes_max: int = BYTES_MAX,
         lines_max: int = LINES_MAX,
     ) -> None:
@@ -173,8 +171,8 @@ class Toolbox:
         if mode not in self._offered:
             if mode not in self._modes:
                 raise ConfigError(f"there is no mode {mode!r}; known modes: {', '.join(self._modes)}.")
-            effects = self._modes[mode]
-            self._offered[mode] = tuple(t.spec for t in self._tools.values() if t.spec.effect in effects)
+            offer = self._modes[mode]
+            self._offered[mode] = tuple(t.spec for t in self._tools.values() if offer.allows(t.spec))
         return self._offered[mode]
 
     def check(self, name: str, arguments: str) -> Ready | Unfit:

@@ -40,7 +40,12 @@ def measured_alike(fact: Fact, recorded: Fact) -> Fact:
             if fault is not None and recorded.fault is not None:
                 fault = msgspec.structs.replace(fault, retry_after_s=recorded.fault.retry_after_s)
             return msgspec.structs.replace(
-                fact, timing=recorded.timing, bytes_in=recorded.bytes_in, capture=recorded.capture, fault=fault
+                fact,
+                timing=recorded.timing,
+                bytes_in=recorded.bytes_in,
+                capture=recorded.capture,
+                cost_estimated=recorded.cost_estimated,  # recordings from before that was said
+                fault=fault,
             )
         case ToolEnded(), ToolEnded():
             return msgspec.structs.replace(fact, duration_ms=recorded.duration_ms)

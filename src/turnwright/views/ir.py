@@ -19,6 +19,7 @@ from turnwright.views.transcript import (
     AnyEntry,
     Asked,
     Call,
+    Changed,
     Condensed,
     Ended,
     Guarded,
@@ -214,6 +215,8 @@ def _messages(entry: AnyEntry) -> Iterator[AnyIrMessage]:
             yield IrRuntime(seq=entry.seq, at=entry.at, step_id=entry.step_id, text=entry.text, code=entry.code)
         case Guarded(said=str(said)):
             yield IrRuntime(seq=entry.seq, at=entry.at, step_id=entry.step_id, text=said, code=f"guard:{entry.guard}")
+        case Changed(said=str(said)):
+            yield IrRuntime(seq=entry.seq, at=entry.at, step_id=entry.step_id, text=said, code=entry.what)
         case Condensed() if entry.digest:
             yield IrDigest(seq=entry.seq, at=entry.at, through_seq=entry.through_seq, text=entry.digest)
         case Replied():

@@ -102,6 +102,8 @@ def _entry(entry: AnyEntry, detail: Detail, blob: Blob | None) -> Iterator[str]:
             yield f"{_words(answer_said(entry))}\n\n"
         case Changed():
             yield f"## Turnwright\n\n{_words(changed_said(entry))}\n\n"
+            if entry.said is not None:
+                yield f"It told the model:\n\n{_quote(entry.said, detail)}"
         case Condensed(digest=""):
             yield f"## Turnwright\n\n{condensed_said(entry)}."
         case Condensed():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -19,11 +19,14 @@ from turnwright.schema.facts import (
 )
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.parts import Usage
-from turnwright.schema.verdicts import StopReason
+from turnwright.schema.verdicts import GOOD_VERDICTS, StopReason
 from turnwright.views.elapsed import Elapsed, fold_elapsed
 from turnwright.views.faults import hint_for
 
 T = TypeVar("T")
+Estimate: TypeAlias = Literal["usage", "cost"]
+PACE_MS_MIN = 100.0
+"""What came in less time says nothing about speed."""
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,10 +53,26 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="r
     remedy: str = ""
     """What can be done where the provider failed, or a budget was too small."""
     denials: tuple[Denial, ...] = ()
+    tokens_per_s: float | None = None
+    """Of the replies, from their first words on. None where too little came to tell."""
+    estimated: tuple[Estimate, ...] = ()
+    """What is not as the provider said it: `usage` is a lower bound where some reply came without it, `cost` was
+    reckoned from a price."""
+
+
+class Pace(msgspec.Struct, frozen=True):
+    tokens: int = 0
+    ms: float = 0.0
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        return round(self.tokens / self.ms * 1000, 1) if self.ms >= PACE_MS_MIN else None
 
 
 class ResultState(msgspec.Struct, frozen=True):
     elapsed: Elapsed | None = None
+    pace: Pace = Pace()
+    estimated: frozenset[Estimate] = frozenset()
     tools: dict[str, str] = {}
     """The names of the calls that run."""
     asked: dict[str, ApprovalAsked] = {}
@@ -71,7 +90,7 @@ def fold_result(state: ResultState, recorded: Recorded) -> ResultState:
         case TurnStarted():
             return ResultState(elapsed=state.elapsed)
         case AttemptEnded():
-            return replace(state, remedy=hint_for(fact))
+            return replace(_measured(state, fact), remedy=hint_for(fact))
         case ToolStarted():
             return replace(state, tools=state.tools | {fact.call_id or "": fact.name})
         case ToolEnded():
@@ -85,6 +104,16 @@ def fold_result(state: ResultState, recorded: Recorded) -> ResultState:
             return replace(state, result=_result(state, recorded.conversation_id, fact))
         case _:
             return state
+
+
+def _measured(state: ResultState, fact: AttemptEnded) -> ResultState:
+    found: set[Estimate] = {"cost"} if fact.cost_estimated else set()
+    if fact.usage is None and fact.verdict in GOOD_VERDICTS:
+        found.add("usage")
+    pace, decode_ms = state.pace, fact.timing.decode_ms
+    if fact.usage is not None and fact.usage.output and decode_ms:
+        pace = Pace(pace.tokens + fact.usage.output, pace.ms + decode_ms)
+    return replace(state, pace=pace, estimated=state.estimated | found)
 
 
 def is_error(reason: StopReason) -> bool:
@@ -108,6 +137,8 @@ def _result(state: ResultState, conversation_id: ConversationId, fact: TurnEnded
         detail=fact.detail,
         remedy=_remedy(state, conversation_id, fact.reason),
         denials=state.denials,
+        tokens_per_s=state.pace.tokens_per_s,
+        estimated=tuple(sorted(state.estimated)),
     )
 
 

@@ -91,6 +91,9 @@ def entry_lines(
             yield line(Span(f"  {answer_said(entry)}", "dim"))
         case Changed():
             yield line(Span("turnwright", "runtime"), f"  {changed_said(entry)}")
+            if entry.said is not None:
+                yield line(Span("  told the model:", "dim"))
+                yield from _text(entry.said, detail, "    ")
         case Condensed():
             yield from _said(f"turnwright: {condensed_said(entry)}", "runtime", entry.digest, detail)
         case Ended():

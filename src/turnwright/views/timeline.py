@@ -110,6 +110,9 @@ class TurnSpan(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     continued: bool
     started_at: int
+    task_class: str = ""
+    """What the request is about, with `task_signals` that speak for it; empty where nothing does."""
+    task_signals: tuple[str, ...] = ()
     duration_ms: float | None = None
     reason: StopReason | None = None
     detail: str = ""
@@ -160,7 +163,12 @@ def fold_timeline(state: TimelineState, recorded: Recorded) -> TimelineState:
             return replace(state, head=head)
         case TurnStarted():
             span = TurnSpan(
-                turn_id=fact.turn_id or "", text=fact.text, continued=fact.continued, started_at=recorded.at
+                turn_id=fact.turn_id or "",
+                text=fact.text,
+                continued=fact.continued,
+                started_at=recorded.at,
+                task_class=fact.task_class,
+                task_signals=fact.task_signals,
             )
             elapsed = Elapsed(started_at=recorded.at, last_at=recorded.at)
             return replace(_turn_closed(state), turn=_Turn(span, elapsed))

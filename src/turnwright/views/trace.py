@@ -109,6 +109,8 @@ def _tokens(usage: Usage | None) -> str:
 def _turn_rows(turn: TurnSpan, number: int) -> Iterator[_Placed]:
     asked = "(continued)" if turn.continued else f"“{one_line(turn.text[:400])}”"
     yield "", _Row(f"turn {number}  {when(turn.started_at)}  {asked}", "heading")
+    if turn.task_signals:
+        yield "├─ ", _Row(f"task: {turn.task_class} ({one_line(', '.join(turn.task_signals))})", "dim")
     for child in turn.before:
         yield from _child_rows(child, "├─ ", "│  ")
     for step in turn.steps:

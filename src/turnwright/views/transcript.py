@@ -158,6 +158,8 @@ class Changed(Entry, frozen=True, kw_only=True, tag="changed"):
     before: str
     after: str
     reason: str
+    said: str | None = None
+    """What the model was told of it."""
 
 
 class Condensed(Entry, frozen=True, kw_only=True, tag="condensed"):
@@ -318,7 +320,10 @@ def _switched(recorded: Recorded) -> AnyEntry | None:
     fact, seq, at = recorded.fact, recorded.seq, recorded.at
     match fact:
         case ModeChanged():
-            return Changed(seq=seq, at=at, what="mode", before=fact.before, after=fact.after, reason=fact.reason)
+            said = fact.said.text if fact.said is not None else None
+            return Changed(
+                seq=seq, at=at, what="mode", before=fact.before, after=fact.after, reason=fact.reason, said=said
+            )
         case RouteSwitched():
             return Changed(seq=seq, at=at, what="route", before=fact.before, after=fact.after, reason=fact.reason)
         case ContextCompacted():

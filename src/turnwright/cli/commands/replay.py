@@ -17,7 +17,7 @@ from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_conversation, add_json_option, loaded_config
 from turnwright.cli.terminal import Terminal
 from turnwright.config.load import Loaded
-from turnwright.schema.facts import ConversationOpened, Recorded, TurnStarted
+from turnwright.schema.facts import ConversationOpened, ModeChanged, Recorded, TurnStarted
 from turnwright.session.replay.run import Replay
 from turnwright.views.divergence import divergence_lines
 from turnwright.views.text import Line, Span, line, plural
@@ -78,8 +78,9 @@ async def _live(args: argparse.Namespace, loaded: Loaded) -> tuple[Replay, str]:
 
 def _begun(facts: list[Recorded]) -> tuple[ConversationOpened, str]:
     opened = [each.fact for each in facts if isinstance(each.fact, ConversationOpened)][-1]
-    modes = [each.fact.mode for each in facts if isinstance(each.fact, TurnStarted)]
-    return opened, "build" if "build" in modes else "plan"
+    modes = {each.fact.mode for each in facts if isinstance(each.fact, TurnStarted)}
+    modes |= {each.fact.after for each in facts if isinstance(each.fact, ModeChanged)}
+    return opened, "plan" if modes == {"plan"} else "build"
 
 
 def _said(result: Replay, where: str, took_s: float) -> Iterator[Line]:

@@ -54,7 +54,7 @@ class Announced:
     def judge(self, fact: Fact) -> Sequence[Judgement]:
         match fact:
             case StepStarted():
-                self._could_act = fact.tools_offered and fact.mode != "plan"
+                self._could_act = fact.tools_offered and fact.mode != "plan" and not fact.next_mode
                 return ()
             case ModelReplied():
                 return self._replied(fact)

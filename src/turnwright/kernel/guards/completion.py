@@ -9,7 +9,7 @@ import msgspec
 
 from turnwright.kernel.guards import wording
 from turnwright.kernel.ports import Block, Halt, Judgement, Nudge
-from turnwright.schema.facts import Fact, ModelReplied, ToolEnded, ToolStarted
+from turnwright.schema.facts import Fact, ModelReplied, StepStarted, ToolEnded, ToolStarted
 from turnwright.schema.guards import Completion
 from turnwright.schema.ids import CallId
 from turnwright.schema.messages import ToolCall
@@ -27,9 +27,13 @@ class Complete:
         self._summaries: dict[CallId | None, str] = {}
         self._changed = self._succeeded = self._failed = False
         self._asked = 0
+        self._leads_on = False
+        """Another mode follows: an answer ends this one, and not the task."""
 
     def judge(self, fact: Fact) -> Sequence[Judgement]:
         match fact:
+            case StepStarted():
+                self._leads_on = bool(fact.next_mode)
             case ModelReplied():
                 return self._replied(fact)
             case ToolStarted():
@@ -63,7 +67,7 @@ class Complete:
             self._summaries = {call.id: _summary(call) for call in calls if call.name == TOOL}
             if self._summaries and self._settings.evidence and not self._proven:
                 return [self._forbidden(call_id) for call_id in self._summaries if call_id]
-        if calls or fact.verdict != "complete":
+        if calls or fact.verdict != "complete" or self._leads_on:
             return ()
         missing = self._missing(fact.message.text)
         if missing is None:

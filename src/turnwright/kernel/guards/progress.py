@@ -11,7 +11,7 @@ import msgspec
 from turnwright.kernel.guards import wording
 from turnwright.kernel.guards.signature import Asked, Calls, result_of
 from turnwright.kernel.ports import ForceAnswer, Judgement
-from turnwright.schema.facts import Fact, ModelReplied, ToolEnded, ToolStarted, TurnStarted
+from turnwright.schema.facts import ContextCompacted, Fact, ModelReplied, ToolEnded, ToolStarted, TurnSoFar, TurnStarted
 from turnwright.schema.guards import ProgressGuard
 from turnwright.schema.verdicts import TaskClass
 
@@ -36,8 +36,9 @@ class Progress:
     def judge(self, fact: Fact) -> Sequence[Judgement]:
         match fact:
             case TurnStarted():
-                self._class = fact.task_class
-                self._lately = deque(maxlen=getattr(self._settings, fact.task_class))
+                self._is_about(fact.task_class)
+            case ContextCompacted(turn=TurnSoFar() as turn):
+                self._is_about(turn.task_class)
             case ModelReplied():
                 self._calls.take(fact.message.calls)
             case ToolStarted():
@@ -47,6 +48,11 @@ class Progress:
             case _:
                 pass
         return ()
+
+    def _is_about(self, task_class: TaskClass) -> None:
+        if task_class != self._class or self._lately.maxlen != getattr(self._settings, task_class):
+            self._class = task_class
+            self._lately = deque(self._lately, maxlen=getattr(self._settings, task_class))
 
     def _ended(self, fact: ToolEnded) -> Sequence[Judgement]:
         asked = self._calls.of(fact)

@@ -25,6 +25,7 @@ from turnwright.kernel.guards.guard_set import Chosen
 from turnwright.kernel.guards.kind import Kind
 from turnwright.schema.facts import (
     AttemptEnded,
+    ContextCompacted,
     GuardTripped,
     ModelReplied,
     Note,
@@ -85,7 +86,7 @@ GUARDS: tuple[Kind, ...] = (
         verdicts=("force_answer",),
         reasons=("guard-stop",),
         settings=ProgressGuard,
-        sees=(TurnStarted, ModelReplied, ToolStarted, ToolEnded),
+        sees=(TurnStarted, ContextCompacted, ModelReplied, ToolStarted, ToolEnded),
         make=progress.Progress,
     ),
     Kind(
@@ -140,7 +141,7 @@ GUARDS: tuple[Kind, ...] = (
         verdicts=("ask", "block", "stop"),
         reasons=("stop", "guard-stop"),
         settings=Completion,
-        sees=(ModelReplied, ToolStarted, ToolEnded),
+        sees=(StepStarted, ModelReplied, ToolStarted, ToolEnded),
         make=completion.Complete,
     ),
     Kind(

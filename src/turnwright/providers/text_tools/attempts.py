@@ -16,7 +16,7 @@ from turnwright.providers.router import Attempts
 from turnwright.providers.text_tools.dialects import Grammar, bound, writers
 from turnwright.providers.text_tools.history import spoken
 from turnwright.providers.text_tools.scan import State, begin, end, step
-from turnwright.schema.messages import Message
+from turnwright.schema.messages import Message, RuntimeMessage
 from turnwright.schema.parts import Closed, Part, Text
 from turnwright.schema.prompt import Prompt, Section, ToolSpec
 from turnwright.schema.routes import Route
@@ -68,9 +68,11 @@ class TextTools:
                 yield read  # even when all of it is held back: each batch is a sign of life
 
     def _spoken(self, prompt: Prompt, dialects: tuple[TextDialect, ...], grammar: Grammar) -> Prompt:
+        behind = prompt.tools_behind and grammar.section is not None
         return msgspec.structs.replace(
             prompt,
-            system=self._told(prompt.system, grammar.section),
+            system=prompt.system if behind else self._told(prompt.system, grammar.section),
+            tail=(RuntimeMessage(code="tools", text=grammar.section.text),) if behind and grammar.section else (),
             messages=self._messages(prompt, dialects),
             tools=(),
         )

@@ -49,7 +49,8 @@ def recorded_parts(
         parts += _said(replied)
     if ended.usage is not None or ended.cost_usd is not None:
         usage = ended.usage or Usage()
-        parts.append(UsagePart(usage=usage, reported=usage, cost_usd=ended.cost_usd))
+        said_usd = None if ended.cost_estimated else ended.cost_usd
+        parts.append(UsagePart(usage=usage, reported=usage, cost_usd=said_usd))
     if (fault := ended.fault) is not None and fault.kind is not None:
         parts.append(
             StreamError(

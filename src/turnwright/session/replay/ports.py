@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, assert_never
 import msgspec
 
 from turnwright.kernel.history import interrupted_text
+from turnwright.kernel.modes import text_of
 from turnwright.kernel.ports import (
     Asks,
     Block,
@@ -458,7 +459,18 @@ class RecordedGuards:
 
     def judge(self, fact: Fact) -> Sequence[Judgement]:
         del fact
-        return [_judgement(tripped) for tripped in next(self._said, [])]
+        return [_judgement(tripped, self._cut(tripped)) for tripped in next(self._said, [])]
+
+    def _cut(self, by: GuardTripped) -> tuple[CallId, ...]:
+        """Which calls a guard cut off, their own results say."""
+        if by.verdict != "truncate":
+            return ()
+        return tuple(
+            fact.call_id or ""
+            for fact in (each.fact for each in self._tape.facts)
+            if isinstance(fact, ToolEnded)
+            and (fact.step_id, fact.outcome, fact.detail.get("guard")) == (by.step_id, "refused", by.guard)
+        )
 
     def watch(self) -> Watch:
         return _RecordedWatch(self._tape)
@@ -489,15 +501,15 @@ def _repeated(ended: AttemptEnded) -> bool:
     return ended.fault is not None and ended.fault.code == REPETITION
 
 
-def _judgement(tripped: GuardTripped) -> Judgement:
+def _judgement(tripped: GuardTripped, cut: tuple[CallId, ...]) -> Judgement:
     guard, why, evidence, said = tripped.guard, tripped.why, tripped.evidence, tripped.said
     match tripped.verdict:
         case "warn":
             return Warn(guard=guard, why=why, evidence=evidence, said=said)
         case "block":
             return Block(guard=guard, why=why, evidence=evidence, call_id=tripped.call_id or "")
-        case "truncate":  # which calls, their own results say
-            return Truncate(guard=guard, why=why, evidence=evidence, call_ids=())
+        case "truncate":
+            return Truncate(guard=guard, why=why, evidence=evidence, call_ids=cut)
         case "ask":
             return Nudge(guard=guard, why=why, evidence=evidence, said=said or UNTOLD)
         case "force_answer":
@@ -521,6 +533,19 @@ class RecordedContext:
         if tape.first(StepStarted) is None and tape.end is not None and tape.end.reason in INTERRUPTIONS:
             await tape.interrupted()
         return Prompt(lineage=history.lineage, system=(), messages=history.messages, tools=tools)
+
+    def apart(self, tools: tuple[ToolSpec, ...], mode: str) -> str:
+        """What was said then, if it was, before the step that is about to begin."""
+        del tools
+        for _, fact in self._tape.coming():
+            match fact:
+                case Note(code="mode-told", said=RuntimeMessage() as said):
+                    return text_of(said, mode)
+                case StepStarted() | TurnEnded():
+                    break
+                case _:
+                    pass
+        return ""
 
     def segments(self, prompt: Prompt) -> dict[str, str]:
         del prompt

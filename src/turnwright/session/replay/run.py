@@ -154,7 +154,7 @@ class Standing:
         self.spending.apply(fact)
         match fact:
             case TurnStarted():
-                self.begun, self.tally = fact, Tally()
+                self.begun, self.tally = fact, Tally(mode=fact.mode)
             case TurnEnded():
                 self.begun = None
             case ConversationOpened(forked_at=int()):
@@ -270,6 +270,8 @@ def _turn(facts: Sequence[Recorded], standing: Standing) -> Turn:
         inbox_ids=started.inbox_ids,
         continued=started.continued,
         task_class=started.task_class,
+        task_signals=started.task_signals,
+        course=started.course,
         begun=begun,
         purpose=purpose,
         route=standing.route,

@@ -38,7 +38,7 @@ Kind = TypeVar("Kind", bound=Fact)
 OUTSIDE = (ConversationOpened, InboxAdmitted, InboxWithdrawn, WorkspaceSaved, Unknown)
 """Facts that others than the loop record while it runs: taken over as they are."""
 NOTES_OF_THE_LOOP = frozenset(
-    {"turn-resumed", "wrap-up", "alert", "prefix-changed", "compaction-failed", "budget-warning"}
+    {"turn-resumed", "wrap-up", "alert", "prefix-changed", "compaction-failed", "budget-warning", "mode-told"}
 )
 INTERRUPTIONS: frozenset[StopReason] = frozenset({"cancelled", "idle-timeout", "step-timeout", "wall-timeout"})
 """What ends a turn from outside of its own order of things."""
@@ -145,7 +145,8 @@ class Tape:
         return None
 
     def next_attempt(self) -> AttemptStarted | None:
-        """Of the step that is being asked for: one step begins at most before it."""
+        """Of the step that is being asked for: one step begins at most before it. The reply of the step before it may
+        still wait to be recorded, where it called nothing and the turn went on nevertheless."""
         begun = False
         for _, fact in self.coming():
             match fact:
@@ -155,6 +156,8 @@ class Tape:
                     return None
                 case StepStarted():
                     begun = True
+                case ModelReplied() if not begun:
+                    pass
                 case ModelReplied() | ToolStarted():
                     return None
                 case _:
