@@ -16,6 +16,7 @@ from turnwright.providers.scripted import ScriptedModel, ScriptMismatch
 from turnwright.schema.errors import ToolFailure
 from turnwright.schema.facts import Note, TurnEnded
 from turnwright.schema.routes import Route
+from turnwright.schema.tools import Delegation
 from turnwright.testing.crash import Crash, CrashPlan, crashing
 from turnwright.testing.ports import (
     Cancellation,
@@ -37,6 +38,9 @@ class Context:
     def output(self, text: str, stream: Literal["stdout", "stderr"] = "stdout") -> None: ...
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None: ...
+
+    async def delegate(self, wanted: Delegation) -> ToolOutcome:
+        raise AssertionError("nobody is sent here")
 
 
 def add(a: int, b: int = 2) -> int:

@@ -11,7 +11,7 @@ from serving import Ask, Serving
 
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import LocalMachine, open_local
-from turnwright.schema.tools import ToolOutcome, Unfit
+from turnwright.schema.tools import Delegation, ToolOutcome, Unfit
 from turnwright.tools.registry import Toolbox
 from turnwright.tools.standard import standard_tools
 
@@ -33,6 +33,9 @@ class Call:
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
         self.asked.append((question, tuple(choices)))
         return self.answer
+
+    async def delegate(self, wanted: Delegation) -> ToolOutcome:
+        raise AssertionError("nobody is sent here")
 
 
 @pytest.fixture

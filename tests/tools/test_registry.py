@@ -14,7 +14,7 @@ import pytest
 from turnwright.kernel import ports
 from turnwright.schema.errors import ConfigError, JournalUnwritable, MachineError, ToolFailure
 from turnwright.schema.messages import Image
-from turnwright.schema.tools import Ready, ToolOutcome, Unfit
+from turnwright.schema.tools import Delegation, Ready, ToolOutcome, Unfit
 from turnwright.tools.context import ToolContext
 from turnwright.tools.registry import FunctionTool, Toolbox, tool
 
@@ -34,6 +34,9 @@ class Call:
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
         self.asked.append((question, choices))
         return self.answer
+
+    async def delegate(self, wanted: Delegation) -> ToolOutcome:
+        raise AssertionError("nobody is sent here")
 
 
 class Edit(msgspec.Struct, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ import pytest
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
 from turnwright.machine.port import Captured
-from turnwright.schema.tools import Detail, ToolOutcome
+from turnwright.schema.tools import Delegation, Detail, ToolOutcome
 from turnwright.tools.registry import Toolbox
 from turnwright.tools.shell import JOBS_MAX, bash, bash_kill, bash_output, show
 
@@ -32,6 +32,9 @@ class Call:
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
         return None
+
+    async def delegate(self, wanted: Delegation) -> ToolOutcome:
+        raise AssertionError("nobody is sent here")
 
 
 @pytest.fixture

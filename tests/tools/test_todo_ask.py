@@ -48,6 +48,7 @@ def test_the_standard_tools(box: Toolbox) -> None:
         "bash_kill": "runs",
         "todo": "reads",
         "ask_user": "asks",
+        "task": "runs",
     }
     assert [spec.name for spec in box.offered("plan")] == ["read", "ls", "glob", "grep", "bash_output", "todo"]
     assert all(spec.description for spec in box.offered("build"))

@@ -20,6 +20,12 @@ files, you run and test what you changed, until the task is done.
 - When the task is done, answer in a few plain sentences without calling a tool: what was changed and how it was shown \
 to work."""
 
+SUBAGENT = """You are a subagent: another agent has sent you with a brief, and waits. It sees nothing of what you do \
+and reads only your last message.
+- Do what the brief says, and no more than that.
+- End with a message that stands by itself: what you found or changed, with exact paths and names, how it was shown to \
+work, and what you left open."""
+
 
 def system_sections(
     workspace: str,
@@ -29,10 +35,13 @@ def system_sections(
     appended: str = "",
     completion: str = "",
     skills: str = "",
+    *,
+    sent: bool = False,
 ) -> tuple[Section, ...]:
     """In an order that never changes: whoever caches a prompt caches it from its start. Empty ones are left out."""
     sections = (
         Section("role", ROLE),
+        Section("subagent", SUBAGENT if sent else ""),
         Section("environment", f"The workspace is {workspace}. Paths are relative to it. {_confinement(sandbox)}"),
         Section("mode", mode_prompt),
         Section("completion", completion),
@@ -65,6 +74,7 @@ class PromptContext:
         instructions: str = "",
         appended: str = "",
         skills: str = "",
+        sent: bool = False,
         condensed: Callable[[], object] = lambda: None,
         max_output_tokens: int | None = None,
         temperature: float | None = None,
@@ -78,6 +88,7 @@ class PromptContext:
         self._instructions = instructions
         self._appended = appended
         self._skills = skills
+        self._sent = sent
         self._condensed = condensed
         self._lineage = ""
         self._max_output_tokens = max_output_tokens
@@ -98,6 +109,7 @@ class PromptContext:
                 self._appended,
                 self._completion,
                 self._skills,
+                sent=self._sent,
             )
         if history.lineage != self._lineage:
             self._lineage = history.lineage

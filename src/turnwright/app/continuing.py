@@ -11,7 +11,7 @@ import msgspec
 from turnwright.app.reading import facts_of, holder_of, named_conversation, open_for_reading
 from turnwright.config.load import Loaded, with_assigned
 from turnwright.journal.records import Holder
-from turnwright.schema.facts import ConversationOpened, Note, Recorded, TurnEnded, TurnStarted
+from turnwright.schema.facts import ConversationOpened, Errand, Note, Recorded, TurnEnded, TurnStarted
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.settings import ENDPOINT, Provider
 
@@ -27,6 +27,11 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def opened_at(self) -> int:
         return self.facts[0].at
+
+    @property
+    def errand(self) -> Errand | None:
+        """Where it is a subagent's: what it was sent with holds for whoever carries it on too."""
+        return opening_of(self.facts).errand
 
 
 async def continued(loaded: Loaded, name: str) -> Continued:

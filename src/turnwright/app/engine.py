@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from turnwright.app.clock import SystemClock
 from turnwright.app.context import PromptContext
@@ -21,7 +24,9 @@ from turnwright.app.mcp import NO_SERVERS, McpServers, configured_servers, of_se
 from turnwright.app.models import Opened, opened_model
 from turnwright.app.modes import Modes, modes_of
 from turnwright.app.skills import Skills, skill_tool, skills_for
+from turnwright.app.subagents import Sender
 from turnwright.app.trust import not_trusted
+from turnwright.app.turns import opening
 from turnwright.app.versions import WorkspaceVersions
 from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
@@ -32,8 +37,11 @@ from turnwright.kernel.ports import Ask, Guards, Model, Question
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
 from turnwright.schema.errors import ConfigError, InputError
-from turnwright.schema.facts import Note
+from turnwright.schema.facts import ConversationOpened, Errand, Note
+from turnwright.schema.settings import Settings
+from turnwright.session.budget import Account
 from turnwright.session.conversation import Session
+from turnwright.session.subagents import TASK, within_errand
 from turnwright.tools.registry import Toolbox
 from turnwright.tools.standard import standard_tools
 
@@ -72,12 +80,14 @@ class Engine:
         json_object: bool = False,
         streamed: bool | None = None,
         mcp: bool = True,
+        errand: Errand | None = None,
+        within: Account | None = None,
     ) -> AsyncIterator[Session]:
         """A workspace, a model and tools, joined. Leaving stops every command that still runs in it. `mode` is one in
         place of `loop.sequence`.
 
         `streamed` leaves no choice to what is known of the routes: a probe must find out. Without `mcp` no server is
-        started.
+        started. With an `errand` it is a subagent's, `within` the budget of whoever waits for it.
         """
         settings, folders = self.loaded.settings, self.loaded.folders
         trust = self.loaded.trust.at(workspace)
@@ -102,7 +112,12 @@ class Engine:
             if offer is not None:
                 stack.push_async_callback(offer.close)
             masker = opened.masker.also(secret for entry in servers.entries for secret in entry.secrets)
-            toolbox = Toolbox(chosen, machine=machine, source=offer, modes=modes.offers)
+            sending = self._sending(
+                workspace, errand, tools=tools, model=model, api_key=api_key, guards=guards, mcp=mcp
+            )
+            if sending is None:
+                chosen = [each for each in chosen if each.__name__ != TASK]
+            toolbox = Toolbox(chosen, machine=machine, source=offer, modes=modes.offers, only=_only(errand, settings))
             stack.push_async_callback(toolbox.close)
             instructions = self._instructions(workspace, trust)
             nested = NestedInstructions(
@@ -125,11 +140,16 @@ class Engine:
                     instructions=masker(instructions.text),
                     appended=settings.prompts.append,
                     skills=masker(skills.section) if offers_skills else "",
+                    sent=errand is not None,
                     condensed=nested.forget,
                     json_object=json_object,
                 ),
                 guards=guards or guards_of(settings),
-                versions=self._versions(stack, workspace, chosen),
+                # What a subagent changes belongs to the step that waits for it.
+                versions=self._versions(stack, workspace, chosen) if within is None else None,
+                sending=sending,
+                within=within,
+                depth=0 if within is None or errand is None else errand.depth,
                 look_into=look_into(machine),
                 beside=offer,
                 clock=self.clock,
@@ -138,7 +158,7 @@ class Engine:
                 captures=opened.captures,
                 ask=ask,
                 jitter=jitter,
-                limits=settings.loop.limits,
+                limits=settings.loop.limits if errand is None else within_errand(settings.loop.limits, errand),
                 retry=settings.loop.retry,
                 dispatch=settings.loop.dispatch,
                 compaction=settings.loop.compaction,
@@ -158,6 +178,28 @@ class Engine:
                     ),
                 ),
             )
+
+    def _sending(self, workspace: Path, errand: Errand | None, **given: Any) -> Sender | None:
+        """None where a subagent would lie too deep. Its model may be another one than that of whoever sends it."""
+        rules = self.loaded.settings.subagents
+        depth = errand.depth + 1 if errand else 1
+        if depth > rules.depth:
+            return None
+        engine = self
+        if rules.model:
+            settings = msgspec.structs.replace(self.loaded.settings, model=rules.model)
+            loaded = msgspec.structs.replace(self.loaded, settings=settings)
+            engine, given["model"] = copy.copy(self), None
+            engine.loaded = loaded
+
+        def open_session(errand: Errand, ask: Ask, within: Account) -> AbstractAsyncContextManager[Session]:
+            return engine.session(workspace, ask=ask, mode=errand.mode, errand=errand, within=within, **given)
+
+        def opened() -> ConversationOpened:
+            name = "" if given["model"] is None else "given"
+            return opening(engine.loaded.settings, workspace, name, assigned=engine.loaded.assigned)
+
+        return Sender(rules, depth, open_session, opened)
 
     def _versions(
         self, stack: AsyncExitStack, workspace: Path, chosen: Sequence[Callable[..., Any]]
@@ -233,6 +275,13 @@ def _chosen(
                 f"tools.include names {name!r}, and there is no such tool.", remedy=f"There are: {', '.join(known)}."
             )
     return [known[name] for name in own]
+
+
+def _only(errand: Errand | None, settings: Settings) -> frozenset[str] | None:
+    """What a subagent is offered of what there is; None is all of it."""
+    if errand is None:
+        return None
+    return frozenset((*errand.tools, *(each.__name__ for each in completing(settings.completion))))
 
 
 def _check_workspace(workspace: Path, data: Path, modes: Modes) -> None:

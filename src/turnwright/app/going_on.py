@@ -20,7 +20,10 @@ async def bought_by_going_on(found: Continued, workspace: Path, mode: str) -> Bo
     if not routes:
         return None
     try:
-        async with open_engine(found.loaded, label="resume") as engine, engine.session(workspace, mode=mode) as session:
+        async with (
+            open_engine(found.loaded, label="resume") as engine,
+            engine.session(workspace, mode=mode, errand=found.errand) as session,
+        ):
             route = session.model.route(())
             if isinstance(route, NoRoute):
                 return None

@@ -35,7 +35,7 @@ class MaskedTools:
 class _MaskedContext:
     def __init__(self, context: ToolContext, masker: Masker) -> None:
         self.turn_id, self.step_id, self.call_id = context.turn_id, context.step_id, context.call_id
-        self.ask = context.ask
+        self.ask, self.delegate = context.ask, context.delegate
         self._context = context
         self._masker = masker
 

@@ -15,7 +15,8 @@ from turnwright.schema.ids import CONVERSATION_ID, ConversationId
 
 PROBE_TITLE = "probe of "
 """How titles of conversations begin in which nobody but `turnwright probe` spoke."""
-LAST_AMONG = 200
+LAST_AMONG = (50, 5_000)
+"""A run may have sent many subagents; they are nobody's last conversation."""
 
 
 @asynccontextmanager
@@ -25,13 +26,14 @@ async def open_for_reading(loaded: Loaded) -> AsyncIterator[Journal]:
 
 
 async def named_conversation(journal: Journal, name: str) -> ConversationId:
-    """An id, the beginning of one that only one conversation has, or `last`: the newest that is no probe's."""
+    """An id, the beginning of one that only one conversation has, or `last`: the newest that is no probe's and no
+    subagent's."""
     if name == "last":
-        newest = await journal.conversations(LAST_AMONG)
-        wanted = next((each.id for each in newest if not each.title.startswith(PROBE_TITLE)), None)
-        if wanted is None:
-            raise InputError("There is no conversation yet.", remedy="Start one with turnwright run.")
-        return wanted
+        for among in LAST_AMONG:
+            for each in await journal.conversations(among):
+                if each.sent_by is None and not each.title.startswith(PROBE_TITLE):
+                    return each.id
+        raise InputError("There is no conversation yet.", remedy="Start one with turnwright run.")
     known = await journal.conversations(10_000) if CONVERSATION_ID.fullmatch(name) is None else []
     matching = [each.id for each in known if each.id.startswith(name) and len(name) > 2]
     if len(matching) > 1:

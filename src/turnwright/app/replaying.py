@@ -23,6 +23,7 @@ from turnwright.schema.parts import Part, Usage, UsagePart
 from turnwright.session.recorder import with_payload
 from turnwright.session.replay.ports import Batches, Rerun
 from turnwright.session.replay.run import Replay, gaps, replay
+from turnwright.session.subagents import TASK
 from turnwright.views.divergence import Divergence
 
 if TYPE_CHECKING:
@@ -224,7 +225,9 @@ class _Scratch:
         return msgspec.structs.replace(outcome, output=outcome.output.replace(self._copy, self._workspace))
 
     def knows(self, name: str) -> bool:
-        return any(spec.name == name and spec.effect != "asks" for spec in self._tools.offered("build"))
+        return name != TASK and any(
+            spec.name == name and spec.effect != "asks" for spec in self._tools.offered("build")
+        )
 
 
 def _moved(value: Any, workspace: str, copy: str) -> Any:

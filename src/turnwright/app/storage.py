@@ -79,12 +79,12 @@ async def chosen(
         wanted = {
             each.conversation_id
             for each in sessions
-            if each.last_at <= before and (each.archived or not archived) and not each.errand
+            if each.last_at <= before and (each.archived or not archived) and not each.depth
         }
     while below := {
         each.conversation_id
         for each in sessions
-        if each.errand and each.parent in wanted and each.conversation_id not in wanted
+        if each.depth and each.parent in wanted and each.conversation_id not in wanted
     }:
         wanted |= below
     return sorted(wanted)

@@ -37,6 +37,9 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     """As it was written, for messages: `--max-steps`."""
 
 
+ASSIGNED = "--set "
+
+
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """The settings and where each of them came from."""
 
@@ -50,6 +53,17 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """What may be used of that which the project brings."""
     untrusted: tuple[Untrusted, ...] = ()
     """Its configuration, where it has one that was not used."""
+
+    @property
+    def assigned(self) -> dict[str, str]:
+        """What was set with `--set`, for this conversation alone."""
+        return {
+            leaf.place.where.removeprefix(ASSIGNED): (
+                leaf.value if isinstance(leaf.value, str) else msgspec.json.encode(leaf.value).decode()
+            )
+            for leaf in self.said.values()
+            if leaf.place.where.startswith(ASSIGNED)
+        }
 
 
 def load(
@@ -100,7 +114,7 @@ def load(
 def assigned_layer(assigned: Mapping[str, str]) -> Layer:
     """`--set KEY=VALUE`, by key: text, as in variables."""
     said = [
-        Said(path=tuple(key.split(".")), value=value, place=Place(layer="flag", where=f"--set {key}"))
+        Said(path=tuple(key.split(".")), value=value, place=Place(layer="flag", where=f"{ASSIGNED}{key}"))
         for key, value in assigned.items()
     ]
     return layer_of(said, textual=True)

@@ -79,6 +79,8 @@ class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
     last_reason: StopReason | None = None
     """Why the last turn ended; None while it runs, or where it was cut off."""
     held_by: Holder | None = None
+    sent_by: ConversationId | None = None
+    """It is a subagent of this conversation."""
 
 
 class Damaged(msgspec.Struct, frozen=True, kw_only=True):

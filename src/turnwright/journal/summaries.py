@@ -36,4 +36,5 @@ def summary(
         model=header.model if header else "",
         last_reason=ended.reason if ended and not running else None,
         held_by=held_by,
+        sent_by=header.parent if header and header.errand else None,
     )

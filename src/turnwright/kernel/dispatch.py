@@ -11,9 +11,11 @@ from typing import Any, Literal
 import msgspec
 
 from turnwright.kernel.history import interrupted_text
-from turnwright.kernel.ports import Block, Ports, Question, Truncate
+from turnwright.kernel.ports import Block, Delegation, Ports, Question, Truncate
 from turnwright.kernel.preview import preview_of
 from turnwright.kernel.scribe import Scribe
+from turnwright.kernel.subagent import result_of
+from turnwright.schema.errors import ToolFailure
 from turnwright.schema.facts import ApprovalAnswered, ApprovalAsked, Fact, ToolEnded, ToolStarted
 from turnwright.schema.ids import CallId, ConversationId, StepId, TurnId
 from turnwright.schema.limits import Dispatch
@@ -23,8 +25,6 @@ from turnwright.schema.prompt import ToolSpec
 from turnwright.schema.tools import Asks, Ready, ToolOutcome, Unfit
 from turnwright.schema.verdicts import Effect, idempotency_of
 
-ABANDON_AFTER_S = 0.7
-"""A cancelled tool gets this long to stop what it started. Cancel must return within a second (K10)."""
 SEEN_CHARS = 2_000
 
 _abandoned: set[asyncio.Task[ToolEnded]] = set()
@@ -122,6 +122,9 @@ class CallContext:
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
         return await self._dispatcher.ask(self.call_id, question, choices)
 
+    async def delegate(self, wanted: Delegation) -> ToolOutcome:
+        return await self._dispatcher.delegate(self, wanted)
+
     @property
     def seen(self) -> str:
         return "".join(self._seen)[-SEEN_CHARS:]
@@ -154,6 +157,8 @@ class Dispatcher:
         self.considered = 0
         """How many calls of the streaming reply `start_early` has seen."""
         self._may_start_early = True
+        self._over = False
+        """The calls were interrupted: what one of them still does is no part of the turn any more."""
 
     async def run(
         self, calls: Sequence[ToolCall], specs: Mapping[str, ToolSpec], forbidden: Mapping[CallId, Block | Truncate]
@@ -225,6 +230,23 @@ class Dispatcher:
             )
         )
         return answer
+
+    async def delegate(self, context: CallContext, wanted: Delegation) -> ToolOutcome:
+        """A subagent is on record before anything of it happens, and its end before its answer is used."""
+        if self.ports.subagents is None:
+            raise ToolFailure("No subagent can be sent from here.", remedy="Do it yourself.")
+        async with self.ports.subagents.place(wanted, context) as subagent:
+            await self._scribe.record(self._stamp(subagent.started, context.call_id))
+            try:
+                # It has limits of its own: the time that it takes is not the step's.
+                with self._asking():
+                    ended = await subagent.run()
+            except BaseException:
+                if subagent.ended is not None and not self._over:
+                    self._scribe.note(self._stamp(subagent.ended, context.call_id))
+                raise
+            await self._scribe.record(self._stamp(ended, context.call_id))
+        return result_of(ended)
 
     async def _allowed(self, planned: Planned, asks: Asks) -> bool:
         """A call that needs a yes runs alone, once that is on record; otherwise the model reads why it did not."""
@@ -303,6 +325,7 @@ class Dispatcher:
         for task in self._running:
             task.cancel()
         await self._wait_for_stops()
+        self._over = True
         for task, (planned, context, began) in self._running.items():
             if task.done() and not task.cancelled() and task.exception() is None:
                 self._scribe.note(task.result())
@@ -319,7 +342,7 @@ class Dispatcher:
         if not self._running:
             return
         patience: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.ports.clock.call_later(ABANDON_AFTER_S, lambda: _resolve(patience))
+        timer = self.ports.clock.call_later(self.ports.abandon_after_s, lambda: _resolve(patience))
         pending: set[asyncio.Future[Any]] = set(self._running)
         while pending and not patience.done():
             done, _ = await asyncio.wait({*pending, patience}, return_when=asyncio.FIRST_COMPLETED)

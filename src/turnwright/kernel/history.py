@@ -13,6 +13,7 @@ import msgspec
 
 from turnwright.kernel.compaction import Cut, digest_message, stubbed
 from turnwright.kernel.counting import Counts, chars_of
+from turnwright.kernel.subagent import result_of
 from turnwright.schema.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -25,6 +26,7 @@ from turnwright.schema.facts import (
     Note,
     SteeringDelivered,
     StepStarted,
+    SubagentEnded,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -80,6 +82,7 @@ class History:
         self._step_id = ""
         self._started: dict[CallId, ToolStarted] = {}
         self._ended: dict[CallId, ToolEnded] = {}
+        self._subagents: dict[CallId, SubagentEnded] = {}
         self._after: list[Message] = []
         self._asked: dict[str, ApprovalAsked] = {}
         self._answers: list[tuple[CallId, str, str]] = []
@@ -105,6 +108,8 @@ class History:
             case ToolEnded(call_id=str(call_id)):
                 self._ended[call_id] = fact
                 self._release_when_whole()
+            case SubagentEnded(call_id=str(call_id)):
+                self._subagents[call_id] = fact
             case SteeringDelivered():
                 self._say(UserMessage(text=fact.text))
             case (
@@ -152,6 +157,10 @@ class History:
             return []
         return [(call, self._state(call.id)) for call in self._reply.calls]
 
+    def subagent_of(self, call_id: CallId) -> SubagentEnded | None:
+        """What became of the subagent that an open call had sent."""
+        return self._subagents.get(call_id)
+
     def answer_from_before(self, call_id: CallId, question: str) -> str | None:
         """What the user said to it before the crash, once; None where it was not answered then."""
         for answered in self._answers_from_before:
@@ -176,6 +185,7 @@ class History:
                 self._append(ToolResults(results=tuple(self._result(call) for call in kept)))
         self._started.clear()
         self._ended.clear()
+        self._subagents.clear()
         self._asked.clear()
         self._answers.clear()
         for message in self._after:
@@ -263,6 +273,10 @@ class History:
     def _result(self, call: ToolCall) -> ToolResult:
         ended = self._ended.get(call.id)
         if ended is None:
+            subagent = self._subagents.get(call.id)
+            if subagent is not None and subagent.reason is not None:
+                known = result_of(subagent)
+                return ToolResult(call_id=call.id, name=call.name, output=known.output, is_error=known.outcome != "ok")
             return ToolResult(call_id=call.id, name=call.name, output=interrupted_text(self._step_id), is_error=True)
         return ToolResult(
             call_id=call.id,

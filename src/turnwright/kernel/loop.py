@@ -33,12 +33,14 @@ from turnwright.kernel.prefix import bought_again, changed_segments
 from turnwright.kernel.retry import strategy_for
 from turnwright.kernel.sample import Sampled, Sampler, Step
 from turnwright.kernel.scribe import Scribe
+from turnwright.kernel.subagent import left_behind, result_of
 from turnwright.schema.errors import JournalError, MachineError
 from turnwright.schema.facts import (
     ContextCompacted,
     Note,
     SteeringDelivered,
     StepStarted,
+    SubagentEnded,
     ToolEnded,
     TurnEnded,
     TurnStarted,
@@ -450,7 +452,8 @@ class _RunningTurn:
             if state in ("not-started", "repeatable"):
                 left.append(call)
             elif state == "unknown":
-                self.scribe.note(_outcome_unknown(call, reply.turn_id, reply.step_id))
+                subagent = self.turn.history.subagent_of(call.id)
+                self.scribe.note(_as_it_was_left(call, subagent, reply.turn_id, reply.step_id))
         wrapping_up = self.tally.wrapping_up
         last = End(wrapping_up.reason, wrapping_up.why) if wrapping_up else None
         self.hear_of_reply(reply.message, reply.verdict)
@@ -527,8 +530,11 @@ class _RunningTurn:
         )
 
 
-def _outcome_unknown(call: ToolCall, turn_id: TurnId | None, in_step: str | None) -> ToolEnded:
-    return ToolEnded(
+def _as_it_was_left(
+    call: ToolCall, subagent: SubagentEnded | None, turn_id: TurnId | None, in_step: str | None
+) -> ToolEnded:
+    """Unknown, unless it was a subagent's whose end is on record."""
+    ended = ToolEnded(
         turn_id=turn_id,
         step_id=in_step,
         call_id=call.id,
@@ -536,3 +542,9 @@ def _outcome_unknown(call: ToolCall, turn_id: TurnId | None, in_step: str | None
         outcome="unknown",
         output=interrupted_text(in_step or ""),
     )
+    if subagent is None:
+        return ended
+    if subagent.reason is None:
+        return msgspec.structs.replace(ended, output=f"{ended.output} {left_behind(subagent)}")
+    known = result_of(subagent)
+    return msgspec.structs.replace(ended, outcome=known.outcome, output=known.output, detail=known.detail)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from turnwright.kernel.spending import Charge as Charge
 from turnwright.kernel.spending import Standing as Standing
-from turnwright.schema.facts import Fact, Unknown
+from turnwright.schema.facts import Fact, SubagentEnded, SubagentStarted, Unknown
 from turnwright.schema.ids import CallId, Seq, StepId, TurnId
 from turnwright.schema.live import LiveEvent
 from turnwright.schema.messages import Message, RuntimeMessage
@@ -20,11 +21,15 @@ from turnwright.schema.routes import Price as Price
 from turnwright.schema.routes import Route as Route
 from turnwright.schema.routes import Tried as Tried
 from turnwright.schema.tools import Asks as Asks
+from turnwright.schema.tools import Delegation as Delegation
 from turnwright.schema.tools import Question as Question
 from turnwright.schema.tools import Ready as Ready
 from turnwright.schema.tools import ToolOutcome as ToolOutcome
 from turnwright.schema.tools import Unfit as Unfit
 from turnwright.schema.verdicts import StopReason
+
+ABANDON_AFTER_S = 0.7
+"""A cancelled tool gets this long to stop what it started. Cancel must return within a second (K10)."""
 
 
 class Record(Protocol):
@@ -89,6 +94,10 @@ class ToolContext(Protocol):
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
         """Ask the user. None when nobody can answer, which is a denial."""
+        ...
+
+    async def delegate(self, wanted: Delegation) -> ToolOutcome:
+        """Have a subagent do it. Raises ToolFailure where none may be sent."""
         ...
 
 
@@ -326,6 +335,31 @@ Ask: TypeAlias = Callable[[Question], Awaitable[str | None]]
 """Puts a question to the user. None when nobody can answer."""
 
 
+class Subagent(Protocol):
+    """One that is ready to go."""
+
+    @property
+    def started(self) -> SubagentStarted: ...
+
+    @property
+    def ended(self) -> SubagentEnded | None:
+        """What became of it, as soon as something has: also where it was cancelled."""
+        ...
+
+    async def run(self) -> SubagentEnded:
+        """To its end. Cancelled, it stops within the time that a tool has for that."""
+        ...
+
+
+class Subagents(Protocol):
+    """Conversations that this one may send out."""
+
+    def place(self, wanted: Delegation, context: ToolContext) -> AbstractAsyncContextManager[Subagent]:
+        """Waits until there is room for it. Nothing has happened yet when it is entered. Raises ToolFailure where none
+        may be sent, or not in this way."""
+        ...
+
+
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Everything `run_turn` is handed besides the turn itself and `record`."""
 
@@ -344,5 +378,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """None where there is no workspace; guards then learn nothing of it."""
     versions: Versions | None = None
     """None where nothing is saved, and nothing can be taken back."""
+    subagents: Subagents | None = None
+    """None where none may be sent."""
+    abandon_after_s: float = ABANDON_AFTER_S
     jitter: Callable[[], float]
     """Between -1 and 1: spreads the retries of many conversations."""

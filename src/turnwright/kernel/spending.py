@@ -96,15 +96,17 @@ class Spending(msgspec.Struct, kw_only=True):
     under_way: dict[_Call, AttemptStarted] = {}
     subagents: dict[ConversationId, SubagentStarted] = {}
     """Those that have no end: what they have spent stands in their own journals."""
+    whole: bool = False
+    """All tasks of the conversation count, and not the last one alone; every fact of it must be given."""
 
     def apply(self, fact: Fact | Unknown) -> None:
         match fact:
-            case TurnStarted(continued=False):
+            case TurnStarted(continued=False) if not self.whole:
                 self.settled = Charge()
                 self.under_way, self.subagents = {}, {}
-            case ContextCompacted(task=TaskSoFar() as so_far):
+            case ContextCompacted(task=TaskSoFar() as so_far) if not self.whole:
                 # What came before may not have been read; between two steps nothing is under way.
-                self.settled = _charge_in(so_far)
+                self.settled = charge_in(so_far)
                 self.under_way, self.subagents = {}, {}
             case AttemptStarted():
                 self.under_way[_call_of(fact)] = fact
@@ -115,7 +117,7 @@ class Spending(msgspec.Struct, kw_only=True):
                 self.subagents[child] = fact
             case SubagentEnded(conversation=child):
                 self.subagents.pop(child, None)
-                self.settled += _charge_in(fact)
+                self.settled += charge_in(fact)
             case _:
                 pass
 
@@ -125,7 +127,7 @@ class Spending(msgspec.Struct, kw_only=True):
         return sum(map(_reserved, self.under_way.values()), self.settled)
 
 
-def _charge_in(fact: SubagentEnded | TaskSoFar) -> Charge:
+def charge_in(fact: SubagentEnded | TaskSoFar) -> Charge:
     return Charge(tokens=fact.spent_tokens, cost_usd=fact.spent_usd, unmetered=fact.unmetered, unpriced=fact.unpriced)
 
 

@@ -358,6 +358,8 @@ class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context.compacted")
     waiting: tuple[WaitingLetter, ...] = ()
     route: str = ""
     """What the conversation was switched to, if it was."""
+    subagents_sent: int = 0
+    """By the conversation, ever."""
 
 
 class WorkspaceSaved(Fact, frozen=True, kw_only=True, tag="workspace.saved"):
@@ -377,7 +379,7 @@ class SubagentEnded(Fact, frozen=True, kw_only=True, tag="subagent.ended"):
 
     conversation: ConversationId
     reason: StopReason | None = None
-    """Why its turn ended; None where it never began."""
+    """Why its turn ended; None where it has no end, because its process died."""
     detail: str = ""
     steps: int = 0
     usage: Usage = Usage()
@@ -387,6 +389,8 @@ class SubagentEnded(Fact, frozen=True, kw_only=True, tag="subagent.ended"):
     """What counts against the budget: where a provider did not say, all that was reserved."""
     unmetered: bool = False
     unpriced: bool = False
+    text: str = ""
+    """The last thing it said: its answer, or where it ended early, as far as it came."""
 
 
 class TurnEnded(Fact, frozen=True, kw_only=True, tag="turn.ended"):

@@ -282,6 +282,21 @@ class JournalSettings(Section, frozen=True, kw_only=True):
     belongs into `PGPASSWORD` or `~/.pgpass`. Empty: a file in the data folder."""
 
 
+class SubagentSettings(Section, frozen=True, kw_only=True):
+    """`subagents`: conversations that the model sends out with the `task` tool."""
+
+    depth: Annotated[int, msgspec.Meta(ge=0)] = 2
+    """How deep they go: 1 is a subagent, 2 also a subagent's own. 0: the model is not offered `task`."""
+    at_once: Annotated[int, msgspec.Meta(gt=0)] = 4
+    """So many of one conversation run side by side; others wait."""
+    per_conversation: Annotated[int, msgspec.Meta(ge=0)] = 50
+    """So many may one conversation send, ever."""
+    model: str = ""
+    """Their model. Empty: the one of the conversation that sends them."""
+    max_steps: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    """Steps that each may take, unless it is sent with fewer. Empty: as `loop.limits.max_steps`."""
+
+
 class VersionSettings(Section, frozen=True, kw_only=True):
     """`versions`: the workspace before and after each step that changes it, for `turnwright undo` and `diff`."""
 
@@ -338,6 +353,7 @@ class Settings(Section, frozen=True, kw_only=True):
     host: HostSettings = HostSettings()
     journal: JournalSettings = JournalSettings()
     versions: VersionSettings = VersionSettings()
+    subagents: SubagentSettings = SubagentSettings()
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""

@@ -46,6 +46,18 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tool that asks whether it may run; empty where a tool asks something of its own."""
 
 
+class Delegation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model wants a subagent to do, and with what."""
+
+    brief: str
+    title: str = ""
+    tools: tuple[str, ...] = ()
+    """Empty: all that whoever sends it has."""
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+
+
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool has to show: its output and, if it failed, the error beside it."""
 

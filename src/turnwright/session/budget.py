@@ -158,11 +158,19 @@ async def spent_by(journal: Journal[Any], conversation_id: ConversationId) -> Ch
     return await with_subagents(journal, spending)
 
 
+async def spent_in(journal: Journal[Any], conversation_id: ConversationId) -> Charge:
+    """The same for all of its tasks: a subagent's are all one to whoever sent it. Nothing where it never began."""
+    spending = Spending(whole=True)
+    for recorded in await journal.since(conversation_id):
+        spending.apply(recorded.fact)
+    return await with_subagents(journal, spending)
+
+
 async def with_subagents(journal: Journal[Any], spending: Spending) -> Charge:
     """A subagent that has no end has spent what its own journal says."""
     spent = spending.spent
     for child in spending.subagents:
-        spent += await spent_by(journal, child)
+        spent += await spent_in(journal, child)
     return spent
 
 

@@ -23,6 +23,8 @@ from turnwright.schema.facts import (
     ModeChanged,
     Note,
     RouteSwitched,
+    StepStarted,
+    SubagentEnded,
     TaskSoFar,
     TurnEnded,
     TurnSoFar,
@@ -44,6 +46,7 @@ from turnwright.session.cancel import Cancellation
 from turnwright.session.inbox import Inbox, LetterKind, heard
 from turnwright.session.ports import Captures, Journal, Lease, NoCaptures, WallClock
 from turnwright.session.recorder import Recorder, with_payload
+from turnwright.session.subagents import Sending, Subagents, left_open, patience_s
 
 OPENS_NEXT: frozenset[StopReason] = frozenset({"stop", "length", "refused", "guard-stop", "needs-user", "max-steps"})
 """After a turn that ended so, what waits in the inbox opens the next one by itself (K11). Otherwise it goes on waiting:
@@ -98,6 +101,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     look_into: LookInto | None = None
     """What guards may know of the workspace; None where there is none."""
     versions: Versions | None = None
+    sending: Sending | None = None
+    """None where no subagent may be sent."""
+    depth: int = 0
+    """How many conversations are above it that wait for it."""
 
 
 class Beside(Protocol):
@@ -153,16 +160,23 @@ class Conversation:
         self._inbox = Inbox()
         self._broadcast = Broadcast()
         self._cancel = Cancellation()
+        self._subagents: Subagents | None = None
+        if session.sending is not None:
+            self._subagents = Subagents(
+                session.sending, self.id, session.tools, session.mode, session.ids, lambda: self._account
+            )
+        self._left_open: Sequence[SubagentEnded] = ()
+        """Subagents that a crash cut off, and whose ends are not on record yet."""
         self._record = Recorder(
             session.journal, lease, session.clock, session.masker, self._broadcast, session.captures
         )
 
     @classmethod
-    async def create(cls, session: Session) -> Conversation:
+    async def create(cls, session: Session, conversation_id: ConversationId | None = None) -> Conversation:
         """A new one, with nothing in it yet: subscribe, then say something. Everything that can be refused is refused
         before there is anything to clean up."""
         check_route(session)
-        conversation_id = session.ids.new("conversation")
+        conversation_id = conversation_id or session.ids.new("conversation")
         lease = await session.journal.acquire(conversation_id, create=True)
         return cls(session, lease, History(conversation_id))
 
@@ -177,6 +191,7 @@ class Conversation:
             conversation.history.placed(recorded.fact, recorded.seq)
             spending.apply(recorded.fact)
         conversation.history.taken_up = True
+        conversation._left_open = await left_open(session.journal, spending)
         spent = await with_subagents(session.journal, spending)
         conversation._account = Account(session.limits, spent=spent, within=session.within)
         return conversation
@@ -216,6 +231,7 @@ class Conversation:
         up its work in a new turn. After one that ended well there is nothing to carry on but what the user has said
         since."""
         check_route(self._session)
+        await self._end_subagents()
         await self._change_caps()
         if self.unfinished is not None:
             left = self.unfinished
@@ -370,10 +386,13 @@ class Conversation:
             jitter=self._session.jitter,
             look_into=self._session.look_into,
             versions=self._session.versions,
+            subagents=self._subagents,
+            abandon_after_s=patience_s(self._session.depth),
         )
 
     async def _bury_unfinished(self) -> None:
         """A dead turn gets its end before the next one starts; its open calls read `interrupted`."""
+        await self._end_subagents()
         if self.unfinished is not None:
             tally = self.unfinished.tally
             await self._write(
@@ -389,6 +408,14 @@ class Conversation:
                 )
             )
             self.unfinished = None
+
+    async def _end_subagents(self) -> None:
+        """Those that died with the process: as far as they came, before anything is made of it."""
+        ends, self._left_open = self._left_open, ()
+        for ended in ends:
+            await self._write(ended)
+            if self.unfinished is not None:
+                self.unfinished.tally.apply(ended)
 
     async def _write(self, fact: Fact) -> None:
         """Outside a turn the conversation itself feeds the folds."""
@@ -406,8 +433,15 @@ class Conversation:
         match fact:
             case ContextCompacted():
                 return msgspec.structs.replace(
-                    fact, waiting=self._inbox.letters(), route=self._switched_to, task=self._task_so_far()
+                    fact,
+                    waiting=self._inbox.letters(),
+                    route=self._switched_to,
+                    task=self._task_so_far(),
+                    subagents_sent=0 if self._subagents is None else self._subagents.sent,
                 )
+            case StepStarted(mode=mode) if self._subagents is not None:
+                self._subagents.mode = mode
+                return fact
             case RouteSwitched(after=after):
                 self._switched_to = after
                 return fact
@@ -469,6 +503,8 @@ class Conversation:
                 self._caps = msgspec.convert((tokens, cost_usd), Caps)
             case _:
                 pass
+        if self._subagents is not None:
+            self._subagents.recall(fact)
         match fact:
             case TurnStarted(turn_id=str(turn_id)):
                 self._last = manner_of(fact)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from turnwright.schema.ids import CallId, StepId, TurnId
+from turnwright.schema.tools import Delegation, ToolOutcome
 
 if TYPE_CHECKING:
     from turnwright.machine.port import Machine
@@ -25,6 +26,8 @@ class CallContext(Protocol):
     def output(self, text: str, stream: Literal["stdout", "stderr"] = "stdout") -> None: ...
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None: ...
+
+    async def delegate(self, wanted: Delegation) -> ToolOutcome: ...
 
 
 @dataclass(slots=True)
@@ -101,6 +104,10 @@ class ToolContext:
         """Ask the user. None when nobody can answer, which is a denial."""
         return await self.call.ask(question, choices)
 
+    async def delegate(self, wanted: Delegation) -> ToolOutcome:
+        """Have a subagent do it."""
+        return await self.call.delegate(wanted)
+
 
 class FromThread:
     """A call's surroundings for a sync tool: output crosses back to the loop that owns the faces."""
@@ -114,3 +121,6 @@ class FromThread:
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
         raise TypeError("a sync tool cannot ask the user; make it an async function")
+
+    async def delegate(self, wanted: Delegation) -> ToolOutcome:
+        raise TypeError("a sync tool cannot send a subagent; make it an async function")

@@ -143,6 +143,7 @@ class Toolbox:
         machine: Machine | None = None,
         source: Source | None = None,
         modes: Mapping[str, Offer] = MODES,
+        only: frozenset[str] | None = None,
         bytes_max: int = BYTES_MAX,
         lines_max: int = LINES_MAX,
     ) -> None:
@@ -152,7 +153,10 @@ class Toolbox:
             if made.spec.name in self._tools:
                 raise ConfigError(f"two tools are named {made.spec.name!r}; rename one with @tool(name=...).")
             self._tools[made.spec.name] = made
+        if only is not None:
+            self._tools = {name: made for name, made in self._tools.items() if name in only}
         self._own = dict(self._tools)
+        self._only = only
         self._source = source
         self._taken: tuple[Tool, ...] = ()
         self._machine = machine
@@ -166,7 +170,8 @@ class Toolbox:
         changes: what changes is taken up here, between two steps."""
         if self._source is not None and (now := self._source.tools()) is not self._taken:
             self._taken = now
-            self._tools = self._own | {each.spec.name: each for each in now if each.spec.name not in self._own}
+            named = {each.spec.name: each for each in now if self._only is None or each.spec.name in self._only}
+            self._tools = self._own | {name: each for name, each in named.items() if name not in self._own}
             self._offered.clear()
         if mode not in self._offered:
             if mode not in self._modes:

@@ -13,6 +13,7 @@ def standard_tools() -> tuple[Callable[..., Any], ...]:
     from turnwright.tools.patch.tool import patch
     from turnwright.tools.search import glob, grep
     from turnwright.tools.shell import bash, bash_kill, bash_output
+    from turnwright.tools.task import task
     from turnwright.tools.todo import todo
 
-    return (read, write, edit, patch, ls, glob, grep, bash, bash_output, bash_kill, todo, ask_user)
+    return (read, write, edit, patch, ls, glob, grep, bash, bash_output, bash_kill, todo, ask_user, task)

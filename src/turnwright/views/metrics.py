@@ -15,6 +15,7 @@ from turnwright.schema.facts import (
     AttemptStarted,
     Recorded,
     StepStarted,
+    SubagentEnded,
     ToolEnded,
     TurnEnded,
     TurnStarted,
@@ -29,6 +30,8 @@ METRICS_VERSION = 1
 
 OF_THE_TURN = frozenset({"turn", "probe"})
 """Purposes whose calls are steps of the turn; any other is a helper's call beside it."""
+SUBAGENT = "subagent"
+"""What is metered as this is what subagents took, whatever they asked their models for; each counts as one call."""
 
 
 class Meter(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +54,8 @@ class ToolMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """What is counted alike for a step, a turn and a conversation. Usage and cost are those of purpose `turn`."""
+    """What is counted alike for a step, a turn and a conversation. Usage and cost are those of
+    purpose `turn`, and of subagents."""
 
     attempts: int = 0
     retries: int = 0
@@ -126,7 +130,7 @@ def fold_metrics(state: MetricsState, recorded: Recorded) -> MetricsState:
             return _turn_closed(_turn_ended(state, fact))
         case StepStarted():
             return _step_started(state, recorded, fact)
-        case AttemptStarted() | AttemptEnded() | ToolEnded():
+        case AttemptStarted() | AttemptEnded() | ToolEnded() | SubagentEnded():
             return _counted_everywhere(state, fact)
         case _:
             return state
@@ -170,7 +174,7 @@ def metered(meter: Meter, fact: AttemptEnded) -> Meter:
 T = TypeVar("T", bound=Tally)
 
 
-def _counted(tally: T, fact: AttemptStarted | AttemptEnded | ToolEnded, is_retry: bool) -> T:
+def _counted(tally: T, fact: AttemptStarted | AttemptEnded | ToolEnded | SubagentEnded, is_retry: bool) -> T:
     match fact:
         case AttemptStarted():
             if fact.purpose not in OF_THE_TURN:
@@ -182,13 +186,17 @@ def _counted(tally: T, fact: AttemptStarted | AttemptEnded | ToolEnded, is_retry
             if fact.purpose not in OF_THE_TURN:
                 return tally
             verdicts = tally.verdicts | {fact.verdict: tally.verdicts.get(fact.verdict, 0) + 1}
-            return replace(
-                tally,
-                verdicts=verdicts,
-                usage=meter.usage,
-                cost_usd=meter.cost_usd,
-                context_size=meter.context_size,
+            tally = replace(tally, verdicts=verdicts, context_size=meter.context_size)
+            return _summed(tally)
+        case SubagentEnded():
+            known_meter = tally.by_purpose.get(SUBAGENT, Meter())
+            meter = Meter(
+                calls=known_meter.calls + 1,
+                usage=add_usage(known_meter.usage, fact.usage),
+                cost_usd=_sum(known_meter.cost_usd, fact.cost_usd),
+                unmetered=known_meter.unmetered or fact.unmetered,
             )
+            return _summed(replace(tally, by_purpose=tally.by_purpose | {SUBAGENT: meter}))
         case ToolEnded():
             known = tally.tools.get(fact.name, ToolMetrics())
             tool = ToolMetrics(
@@ -199,7 +207,25 @@ def _counted(tally: T, fact: AttemptStarted | AttemptEnded | ToolEnded, is_retry
             return replace(tally, tools=tally.tools | {fact.name: tool})
 
 
-def _counted_everywhere(state: MetricsState, fact: AttemptStarted | AttemptEnded | ToolEnded) -> MetricsState:
+def _summed(tally: T) -> T:
+    """What the turn itself and its subagents took, as its limits count it."""
+    usage, cost_usd = Usage(), 0.0
+    unknown = False
+    for purpose, meter in tally.by_purpose.items():
+        if purpose in OF_THE_TURN or purpose == SUBAGENT:
+            usage = add_usage(usage, meter.usage)
+            unknown |= meter.cost_usd is None
+            cost_usd += meter.cost_usd or 0.0
+    return replace(tally, usage=usage, cost_usd=None if unknown else cost_usd)
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def _counted_everywhere(
+    state: MetricsState, fact: AttemptStarted | AttemptEnded | ToolEnded | SubagentEnded
+) -> MetricsState:
     turn = state.turn
     is_retry = turn is not None and turn.step is not None and turn.step.attempts > 0
     state = replace(state, total=_counted(state.total, fact, is_retry))

@@ -43,8 +43,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str = ""
     model: str = ""
     parent: ConversationId | None = None
-    errand: bool = False
-    """A subagent of `parent`."""
+    depth: int = 0
+    """Of a subagent of `parent`; 0 where it is nobody's."""
     tags: tuple[str, ...] = ()
     archived: bool = False
     opened_at: int = 0
@@ -76,7 +76,7 @@ def fold_session(state: Session, recorded: Recorded) -> Session:
                 workspace=fact.workspace,
                 model=fact.model,
                 parent=fact.parent,
-                errand=fact.errand is not None,
+                depth=fact.errand.depth if fact.errand else 0,
             )
         case Note(code=code) if code == LABELLED:
             return _labelled(state, fact)
@@ -145,7 +145,7 @@ def _line(session: Session, held: bool, columns: int) -> Line:
     front = f"{pad(one_line(session.conversation_id), 22)}  {when(session.last_at)} "
     spent = cost(session.spent.cost_usd) if session.spent.calls else ""
     numbers = f" {right(count(session.steps), 5)} {right(spent, 8)}  "
-    title = one_line(session.title) or "(untitled)"
+    title = "  " * max(0, session.depth - 1) + "↳ " * bool(session.depth) + (one_line(session.title) or "(untitled)")
     title += f"  [{session.waiting} waiting]" if session.waiting else ""
     title += "".join(f"  #{one_line(tag)}" for tag in session.tags)
     title += "  (archived)" if session.archived else ""

@@ -7,7 +7,7 @@ so gaps are counted from measured ends.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -28,11 +28,14 @@ from turnwright.schema.facts import (
     RouteSwitched,
     SteeringDelivered,
     StepStarted,
+    SubagentEnded,
+    SubagentStarted,
     ToolEnded,
     ToolStarted,
     TurnEnded,
     TurnStarted,
 )
+from turnwright.schema.ids import ConversationId
 from turnwright.schema.parts import Usage
 from turnwright.schema.verdicts import Effect, FinishClass, StopReason, Verdict
 from turnwright.views.elapsed import Elapsed, fold_elapsed
@@ -75,6 +78,10 @@ class ToolSpan(msgspec.Struct, frozen=True, kw_only=True, tag_field="span", tag=
     duration_ms: float | None = None
     outcome: str | None = None
     detail: dict[str, str | int | float | bool | None] = {}
+    subagent: ConversationId | None = None
+    """The conversation that it sent; `usage` and `cost_usd` are what that took."""
+    usage: Usage | None = None
+    cost_usd: float | None = None
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, tag_field="span", tag="mark"):
@@ -227,6 +234,10 @@ def _within(turn: _Turn, recorded: Recorded) -> _Turn:
             return _put(turn, tool)
         case ToolEnded():
             return _tool_ended(turn, fact)
+        case SubagentStarted():
+            return _with_subagent(turn, fact.call_id, subagent=fact.conversation)
+        case SubagentEnded():
+            return _with_subagent(turn, fact.call_id, usage=fact.usage, cost_usd=fact.cost_usd)
         case Note(code="turn-resumed"):
             said = Mark(what="note", text=f"{fact.code}: {fact.text}", start_ms=at_ms, gap_ms=float(turn.dead_ms))
             return _until(_put(turn, said), at_ms)
@@ -319,6 +330,13 @@ def _tool_ended(turn: _Turn, fact: ToolEnded) -> _Turn:
         detail=fact.detail,
     )
     return _put(turn, alone)
+
+
+def _with_subagent(turn: _Turn, call_id: str | None, **known: Any) -> _Turn:
+    for child in reversed(_children(turn)):
+        if isinstance(child, ToolSpan) and child.call_id == call_id:
+            return _swap(turn, child, replace(child, **known))
+    return turn
 
 
 def _children(turn: _Turn) -> tuple[Child, ...]:

@@ -152,7 +152,7 @@ def _child_rows(child: Child, prefix: str, deeper: str) -> Iterator[_Placed]:
         case AttemptSpan():
             yield from _attempt_rows(child, prefix, deeper)
         case ToolSpan():
-            yield from _tool_rows(child, prefix)
+            yield from _tool_rows(child, prefix, deeper)
         case Mark():
             dead = f" (dead for {duration(child.gap_ms)})" if child.gap_ms else ""
             yield prefix, _Row(f"{child.what}: {one_line(child.text[:400])}{dead}", "runtime")
@@ -186,7 +186,7 @@ def _attempt_rows(span: AttemptSpan, prefix: str, deeper: str) -> Iterator[_Plac
         yield deeper, _Row(f"{stall}{status}{one_line(span.fault.message[:400])}", "bad")
 
 
-def _tool_rows(span: ToolSpan, prefix: str) -> Iterator[_Placed]:
+def _tool_rows(span: ToolSpan, prefix: str, deeper: str) -> Iterator[_Placed]:
     good = span.outcome == "ok"
     outcome = "" if good else f"{span.outcome or 'no end seen'}  "
     yield (
@@ -197,9 +197,13 @@ def _tool_rows(span: ToolSpan, prefix: str) -> Iterator[_Placed]:
             start_ms=span.start_ms,
             took_ms=span.duration_ms,
             running=span.outcome is None,
+            usage=span.usage,
+            cost=cost(span.cost_usd) if span.usage is not None else "",
             bar="tool" if good else "bad",
         ),
     )
+    if span.subagent is not None:
+        yield deeper, _Row(f"subagent {one_line(span.subagent)}", "dim")
 
 
 def _end_of(turn: TurnSpan) -> float:

@@ -18,6 +18,7 @@ from turnwright.schema.facts import (
     BlobRef,
     ContextCompacted,
     ConversationOpened,
+    Errand,
     GuardTripped,
     InboxAdmitted,
     InboxWithdrawn,
@@ -28,6 +29,7 @@ from turnwright.schema.facts import (
     RouteSwitched,
     SteeringDelivered,
     StepStarted,
+    SubagentStarted,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -64,6 +66,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_ms: float | None = None
     original_bytes: int | None = None
     detail: dict[str, str | int | float | bool | None] = {}
+    subagent: ConversationId | None = None
+    """The conversation that it sent."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="entry"):
@@ -83,6 +87,8 @@ class Opened(Entry, frozen=True, kw_only=True, tag="opened"):
     title: str = ""
     parent: ConversationId | None = None
     forked_at: int | None = None
+    errand: Errand | None = None
+    """It is a subagent of `parent`."""
 
 
 class Asked(Entry, frozen=True, kw_only=True, tag="asked"):
@@ -246,6 +252,8 @@ def fold_transcript(state: Transcript, recorded: Recorded) -> Transcript:
             return _tool_started(state, recorded, fact)
         case ToolEnded():
             return _tool_ended(state, recorded, fact)
+        case SubagentStarted():
+            return _sent(state, fact)
         case ApprovalAnswered():
             return _answered(state, recorded, fact)
         case InboxAdmitted():
@@ -352,6 +360,7 @@ def _opened(recorded: Recorded, fact: ConversationOpened) -> Opened:
         title=fact.title,
         parent=fact.parent,
         forked_at=fact.forked_at,
+        errand=fact.errand,
     )
 
 
@@ -487,6 +496,11 @@ def _tool_ended(state: Transcript, recorded: Recorded, fact: ToolEnded) -> Trans
     return _add(
         state, Resulted(seq=recorded.seq, at=recorded.at, turn_id=fact.turn_id, step_id=fact.step_id, call=call)
     )
+
+
+def _sent(state: Transcript, fact: SubagentStarted) -> Transcript:
+    sent = _amended(state, fact.call_id or "", lambda call: replace(call, subagent=fact.conversation))
+    return state if sent is None else sent
 
 
 def _amended(state: Transcript, call_id: CallId, change: Callable[[Call], Call]) -> Transcript | None:

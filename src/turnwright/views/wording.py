@@ -6,6 +6,7 @@ from typing import assert_never
 
 import msgspec
 
+from turnwright.schema.facts import Errand
 from turnwright.views.fold import Blob
 from turnwright.views.text import Style, cost, count, duration, one_line, plural, size
 from turnwright.views.transcript import Call, Changed, Condensed, Ended, Faulted, Guarded, Opened, Questioned
@@ -43,7 +44,20 @@ def call_said(call: Call) -> tuple[str, Style]:
         parts.append(f"shortened from {size(call.original_bytes)}")
     if call.images:
         parts.append(plural(len(call.images), "image"))
+    if call.subagent is not None:
+        parts.append(subagent_said(call))
     return " · ".join(parts), _style(call)
+
+
+def subagent_said(call: Call) -> str:
+    """Which conversation it was, and what it took."""
+    steps, spent = call.detail.get("steps"), call.detail.get("cost_usd")
+    parts = [f"subagent {one_line(call.subagent or '')}"]
+    if isinstance(steps, int):
+        parts.append(plural(steps, "step"))
+    if "cost_usd" in call.detail:
+        parts.append(cost(spent if isinstance(spent, int | float) else None))
+    return " · ".join(parts)
 
 
 def _status(call: Call) -> str:
@@ -86,9 +100,23 @@ def opened_said(entry: Opened) -> list[tuple[str, str]]:
     rows = [("workspace", entry.workspace), ("model", entry.model), ("turnwright", entry.turnwright)]
     if entry.title:
         rows.insert(0, ("title", entry.title))
-    if entry.parent is not None:
+    if entry.errand is not None:
+        rows.append(("subagent of", entry.parent or "?"))
+        rows += [("may spend", said)] if (said := errand_said(entry.errand)) else []
+    elif entry.parent is not None:
         rows.append(("forked from", entry.parent if entry.forked_at is None else f"{entry.parent}:{entry.forked_at}"))
     return rows
+
+
+def errand_said(errand: Errand) -> str:
+    caps = []
+    if errand.max_steps is not None:
+        caps.append(plural(errand.max_steps, "step"))
+    if errand.max_tokens is not None:
+        caps.append(f"{count(errand.max_tokens)} tokens")
+    if errand.max_cost_usd is not None:
+        caps.append(cost(errand.max_cost_usd))
+    return ", ".join(caps)
 
 
 def fault_said(entry: Faulted) -> str:

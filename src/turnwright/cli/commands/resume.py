@@ -78,7 +78,7 @@ async def _carried_on(args: argparse.Namespace, taken_up: Continued, away: Away 
     async with open_engine(with_caps_kept(taken_up), label="resume") as engine:
         questions = questions_of(args, engine)
         async with (
-            engine.session(workspace, ask=questions, mode=args.mode) as session,
+            engine.session(workspace, ask=questions, mode=args.mode, errand=taken_up.errand) as session,
             carried_on(session, taken_up.conversation_id) as running,
         ):
             return await watched(running, engine, args.output, questions, away, taken_up.opened_at)

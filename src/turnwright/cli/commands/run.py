@@ -86,7 +86,7 @@ async def _next(args: argparse.Namespace, loaded: Loaded, task: str, away: Away 
     async with open_engine(taken_up.loaded, label="run") as engine:
         questions = questions_of(args, engine)
         async with (
-            engine.session(workspace, ask=questions, mode=args.mode) as session,
+            engine.session(workspace, ask=questions, mode=args.mode, errand=taken_up.errand) as session,
             next_turn(session, taken_up.conversation_id, task) as running,
         ):
             return await watched(running, engine, args.output, questions, away, taken_up.opened_at)

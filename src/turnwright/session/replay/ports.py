@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Literal, Protocol, TypeAlias, assert_never
 
 import msgspec
@@ -15,6 +16,7 @@ from turnwright.kernel.ports import (
     Asks,
     Block,
     Conversation,
+    Delegation,
     ForceAnswer,
     Halt,
     Judgement,
@@ -38,7 +40,7 @@ from turnwright.kernel.ports import (
     Watch,
 )
 from turnwright.kernel.sample import REPETITION
-from turnwright.kernel.spending import Charge, Standing
+from turnwright.kernel.spending import Charge, Standing, charge_in
 from turnwright.schema.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -52,6 +54,8 @@ from turnwright.schema.facts import (
     Note,
     Recorded,
     StepStarted,
+    SubagentEnded,
+    SubagentStarted,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -193,7 +197,7 @@ class RecordedModel:
             last = None if ended.verdict == "cancelled" and not _repeated(ended) else batches.pop()
             for parts in batches:
                 yield parts
-            await self._come_to(place)
+            await tape.come_to(place)
             if last is None:
                 await tape.interrupted()
             else:
@@ -237,14 +241,6 @@ class RecordedModel:
         replied = self._reply(place)
         calls = replied.message.calls if replied else ()
         self._ids.calls = [call.id for call in calls if call.id.encode() not in data]
-
-    async def _come_to(self, place: int) -> None:
-        """Calls that started while the reply streamed are on record before it is over."""
-        while self._tape.at < place:
-            moves = self._tape.moves
-            await asyncio.sleep(0)
-            if self._tape.moves == moves and self._tape.at < place:
-                await asyncio.sleep(0.001)
 
 
 @dataclasses.dataclass
@@ -347,13 +343,16 @@ class RecordedTools:
 
     async def run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         tape = self._tape
+        sends = tape.sent_by(context.call_id) is not None
+        if sends:
+            await context.delegate(Delegation(brief=""))
         found = tape.end_of(context.call_id)
         if found is None:
             await tape.interrupted()
         assert found is not None, "an interruption does not come back"
         place, ended = found
-        if not self._reruns(name):
-            await self._ask_again(place, context)
+        if not sends and not self._reruns(name):
+            await ask_again(tape, place, context)
         done = await self._done(ended, name, arguments, context)
         self._waiting[context.call_id] = _Waiting(place, asyncio.get_running_loop().create_future())
         tape.moves += 1
@@ -372,19 +371,10 @@ class RecordedTools:
     def _reruns(self, name: str) -> bool:
         return self._rerun is not None and self._rerun.knows(name)
 
-    async def _ask_again(self, place: int, context: ToolContext) -> None:
-        """What the tool itself asked, while it ran."""
-        for at, fact in list(self._tape.coming()):
-            if at < place and isinstance(fact, ApprovalAsked) and fact.call_id == context.call_id and not fact.tool:
-                await context.ask(fact.question, fact.choices)
-
     async def _done(self, ended: ToolEnded, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         match ended.outcome:
             case "interrupted" | "unknown" | "refused":
-                said = interrupted_text(context.step_id)
-                context.output(
-                    ended.output.removesuffix(f"[{said}]").removesuffix("\n") if ended.output != said else ""
-                )
+                show_until_interrupted(ended, context)
                 return ToolOutcome(output="")
             case "ok" | "failed" | "timeout":
                 if self._rerun is not None and self._reruns(name):
@@ -448,6 +438,81 @@ _ANY = ToolSpec(name="(none)", description="", parameters={"type": "object"})
 
 def _asks(arguments: dict[str, Any], asked: ApprovalAsked, grants: tuple[str, ...]) -> Asks:
     return Asks(arguments=arguments, question=asked.question, choices=asked.choices, grants=grants)
+
+
+class RecordedSubagents:
+    """`kernel.ports.Subagents`: each goes and comes back when it did. What it did stands in a journal of its own, and
+    is not done again with this one."""
+
+    def __init__(self, tape: Tape, ledger: RecordedLedger) -> None:
+        self._tape = tape
+        self._ledger = ledger
+        self.back: set[int] = set()
+        """The places of the ends that were given."""
+
+    @asynccontextmanager
+    async def place(self, wanted: Delegation, context: ToolContext) -> AsyncIterator[RecordedSubagent]:
+        del wanted
+        found = self._tape.sent_by(context.call_id)
+        assert found is not None, "only a call that sent one sends it again"
+        place, started = found
+        await self._tape.come_to(place)
+        yield RecordedSubagent(self, self._tape, context, started)
+
+    async def end(self, place: int, ended: SubagentEnded) -> None:
+        """In the order in which they are on record, also where they were stopped together."""
+        before = [at for at, fact in list(self._tape.coming()) if at < place and isinstance(fact, SubagentEnded)]
+        await self._tape.until(lambda: all(at in self.back or at < self._tape.at for at in before))
+        self.back.add(place)
+        self._ledger.add(charge_in(ended))
+
+
+class RecordedSubagent:
+    """`kernel.ports.Subagent`."""
+
+    def __init__(
+        self, subagents: RecordedSubagents, tape: Tape, context: ToolContext, started: SubagentStarted
+    ) -> None:
+        self.started = started
+        self.ended: SubagentEnded | None = None
+        self._subagents = subagents
+        self._tape = tape
+        self._context = context
+
+    async def run(self) -> SubagentEnded:
+        tape, call_id = self._tape, self._context.call_id
+        found = tape.subagent_of(call_id)
+        await ask_again(tape, len(tape.facts) if found is None else found[0], self._context)
+        stopped = tape.has_end and tape.is_interrupted(call_id)
+        try:
+            await tape.come_to(tape.interruption() if stopped or found is None else found[0])
+            if stopped or found is None:
+                if (end := tape.end_of(call_id)) is not None:
+                    show_until_interrupted(end[1], self._context)
+                await tape.interrupted()
+        except asyncio.CancelledError:
+            if found is not None:
+                await self._subagents.end(*found)
+                self.ended = found[1]
+            raise
+        assert found is not None, "an interruption does not come back"
+        await self._subagents.end(*found)
+        self.ended = found[1]
+        return found[1]
+
+
+def show_until_interrupted(ended: ToolEnded, context: ToolContext) -> None:
+    """What had been seen of a call stands in its result."""
+    said = interrupted_text(context.step_id)
+    context.output(ended.output.removesuffix(f"[{said}]").removesuffix("\n") if ended.output != said else "")
+
+
+async def ask_again(tape: Tape, until: int, context: ToolContext) -> None:
+    """What a tool itself asked, or its subagent, while it ran."""
+    for at, fact in list(tape.coming()):
+        if at < until and isinstance(fact, ApprovalAsked) and fact.call_id == context.call_id and not fact.tool:
+            await tape.come_to(at)
+            await context.ask(fact.question, fact.choices)
 
 
 class RecordedGuards:
@@ -640,8 +705,9 @@ class RecordedAnswers:
         self._tape = tape
 
     async def __call__(self, question: Question) -> str | None:
-        for _, fact in self._tape.coming():
+        for place, fact in self._tape.coming():
             if isinstance(fact, ApprovalAnswered) and fact.approval_id == question.approval_id:
+                await self._tape.come_to(place)
                 return None if fact.by == "nobody" else fact.answer
         await self._tape.interrupted()
         raise AssertionError("an interruption does not come back")
@@ -705,6 +771,7 @@ def recorded_ports(
             await tape.interrupted()
 
     tape.clock.before_sleep = asleep
+    ledger = RecordedLedger(tape, before.limits, before.spent)
     ports = Ports(
         model=model,
         tools=tools,
@@ -714,7 +781,8 @@ def recorded_ports(
         clock=tape.clock,
         ids=ids,
         cancel=tape.cancel,
-        ledger=RecordedLedger(tape, before.limits, before.spent),
+        ledger=ledger,
+        subagents=RecordedSubagents(tape, ledger),
         ask=RecordedAnswers(tape),
         emit=_unheard,
         jitter=lambda: 0.0,

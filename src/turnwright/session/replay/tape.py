@@ -21,6 +21,8 @@ from turnwright.schema.facts import (
     Recorded,
     SteeringDelivered,
     StepStarted,
+    SubagentEnded,
+    SubagentStarted,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -205,6 +207,52 @@ class Tape:
             if isinstance(fact, ToolEnded) and fact.call_id == call_id:
                 return place, fact
         return None
+
+    def sent_by(self, call_id: CallId) -> tuple[int, SubagentStarted] | None:
+        """The subagent that a call sends, if it does."""
+        for place, fact in self.coming():
+            match fact:
+                case SubagentStarted() if fact.call_id == call_id:
+                    return place, fact
+                case StepStarted():
+                    return None
+                case _:
+                    pass
+        return None
+
+    def subagent_of(self, call_id: CallId) -> tuple[int, SubagentEnded] | None:
+        for place, fact in self.coming():
+            if isinstance(fact, SubagentEnded) and fact.call_id == call_id:
+                return place, fact
+        return None
+
+    def is_interrupted(self, call_id: CallId) -> bool:
+        """The call has no end of its own."""
+        found = self.end_of(call_id)
+        return found is None or found[1].outcome == "interrupted"
+
+    def interruption(self) -> int:
+        """The place of the first thing that is on record because the turn was stopped."""
+        for place, fact in self.coming():
+            match fact:
+                case ToolEnded(outcome="interrupted") | TurnEnded():
+                    return place
+                case SubagentEnded(call_id=str(call_id)) if self.has_end and self.is_interrupted(call_id):
+                    return place
+                case _:
+                    pass
+        return len(self.facts)
+
+    async def come_to(self, place: int) -> None:
+        """What stands before it is on record."""
+        await self.until(lambda: self.at >= place)
+
+    async def until(self, ready: Callable[[], bool]) -> None:
+        while not ready():
+            moves = self.moves
+            await asyncio.sleep(0)
+            if self.moves == moves and not ready():
+                await asyncio.sleep(0.001)
 
     # What happens to the loop
 
