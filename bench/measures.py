@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import cold, encoding, normalising
+from bench import cold, encoding, normalising, undoing
 from bench.provider import serving
 from bench.table import Row
 from turnwright.providers.dialects import DIALECTS
@@ -242,6 +242,28 @@ def wire(bench: Bench) -> Iterator[Row]:
         )
 
 
+def undo(bench: Bench) -> Iterator[Row]:
+    files = bench.count(50_000, 5_000)
+    with tempfile.TemporaryDirectory(prefix="turnwright-bench-undo-") as folder:
+        first_ms, saved_ms, begun_ms = undoing.saved_ms(Path(folder), files, bench.repeats)
+        looked_ms = undoing.looked_ms(Path(folder, "work"), bench.repeats)
+        undone_ms = undoing.undone_ms(Path(folder), bench.repeats)
+    changed = f"{files:,} files of which {undoing.CHANGED} changed"
+    yield Row(
+        measure=f"saving a workspace of {changed}, beside the turn",
+        unit="ms",
+        ours=saved_ms,
+        beside=looked_ms,
+        beside_is="stat of each",
+        most=150,
+    )
+    yield Row(measure="  what the turn itself waits for it", unit="ms", ours=begun_ms, most=1)
+    yield Row(measure="  the first time, all of it read", unit="ms", ours=first_ms)
+    yield Row(
+        measure=f"turnwright undo of a step there ({undoing.CHANGED} files)", unit="ms", ours=undone_ms, most=1000
+    )
+
+
 MEASURES: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "steps": steps,
     "growth": growth,
@@ -251,4 +273,5 @@ MEASURES: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "memory": memory,
     "following": following,
     "wire": wire,
+    "undo": undo,
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,34 +12,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from undo_place import state_of
 
 from turnwright.machine.port import OutsideWorkspace
 from turnwright.machine.versions.objects import Objects
 from turnwright.machine.versions.saving import Rules, Scanner
-from turnwright.machine.versions.undoing import Stretch, carry_out, plan, towards
+from turnwright.machine.versions.undoing import Stretch, carry_out, plan
 from turnwright.schema.errors import InputError
 
 RULES = Rules(ignore=(".git", "*.tmp"), file_bytes_max=100_000)
-
-State = dict[str, tuple[str, int, bytes]]
-
-
-def state_of(root: Path) -> State:
-    """Every path with its kind, mode and content."""
-    found: State = {}
-    for folder, folders, files in os.walk(root):
-        for name in [*folders, *files]:
-            path = Path(folder, name)
-            mode = path.lstat().st_mode
-            content = b""
-            if stat.S_ISLNK(mode):
-                kind, mode, content = "link", 0, os.fsencode(path.readlink())
-            elif stat.S_ISDIR(mode):
-                kind = "folder"
-            else:
-                kind, content = "file", path.read_bytes()
-            found[str(path.relative_to(root))] = (kind, stat.S_IMODE(mode), content)
-    return found
 
 
 class Place:
@@ -53,10 +33,10 @@ class Place:
     def save(self) -> bytes:
         return self.scanner.save(time.time_ns()).tree
 
-    def back(self, now: bytes, *stretches: Stretch, only: str | None = None) -> None:
+    def back(self, now: bytes, *stretches: Stretch, only: tuple[str, ...] = ()) -> None:
         made = plan(now, stretches, self.objects, only)
         assert (made.in_the_way, made.not_kept) == ((), ())
-        carry_out(str(self.work), made, self.objects)
+        carry_out(str(self.work), made, self.objects, "mark")
 
 
 @pytest.fixture
@@ -66,7 +46,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place.objects.close()
 
 
-NAMES = st.sampled_from(["a", "b", "c/x", "c/y", "c/d/z", "Ä ö.bin", "e"])
+NAMES = st.sampled_from(["a", "b", "c/x", "c/y", "c/d/z", "Ä ö.bin", "e", os.fsdecode(b"\xff/\xfe")])
 CONTENTS = st.binary(max_size=40) | st.just(b"x" * 5_000)
 ACTS = st.one_of(
     st.tuples(st.just("write"), NAMES, CONTENTS),
@@ -115,7 +95,7 @@ def test_every_step_can_be_taken_back_and_done_again(steps: list[list[tuple[str,
             place.back(place.save(), Stretch(trees[at - 1], trees[at]))
             assert state_of(place.work) == states[at - 1]
             assert place.save() == trees[at - 1]
-        carry_out(str(place.work), towards(place.save(), trees[-1], place.objects), place.objects)
+        place.back(trees[0], Stretch(trees[-1], trees[0]))
         assert state_of(place.work) == states[-1]
         stretches = [Stretch(before, after) for before, after in zip(trees[-2::-1], trees[:0:-1], strict=True)]
         place.back(trees[-1], *stretches)
@@ -169,7 +149,7 @@ def test_one_file_alone(place: Place) -> None:
     for name in ("a", "b"):
         (place.work / name).write_text("2")
     after = place.save()
-    place.back(after, Stretch(before, after), only="a")
+    place.back(after, Stretch(before, after), only=("a",))
     assert [(place.work / name).read_text() for name in ("a", "b")] == ["1", "2"]
 
 
@@ -228,5 +208,5 @@ def test_a_folder_swapped_for_a_link_is_not_followed(place: Place, tmp_path: Pat
     (place.work / "sub").symlink_to(secret)
     assert plan(place.save(), [Stretch(before, after)], place.objects).in_the_way == ("sub",)
     with pytest.raises(OutsideWorkspace):
-        carry_out(str(place.work), made, place.objects)
+        carry_out(str(place.work), made, place.objects, "mark")
     assert (secret / "key").read_text() == "secret"

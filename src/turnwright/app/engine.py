@@ -27,7 +27,7 @@ from turnwright.app.skills import Skills, skill_tool, skills_for
 from turnwright.app.subagents import Sender
 from turnwright.app.trust import not_trusted
 from turnwright.app.turns import opening
-from turnwright.app.versions import WorkspaceVersions
+from turnwright.app.versions import WorkspaceVersions, check_put_back
 from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
 from turnwright.config.tool_environment import tool_environment
@@ -287,6 +287,7 @@ def _only(errand: Errand | None, settings: Settings) -> frozenset[str] | None:
 def _check_workspace(workspace: Path, data: Path, modes: Modes) -> None:
     if not workspace.is_dir():
         raise InputError(f"The workspace {workspace} does not exist.", remedy="Name an existing folder with --cwd.")
+    check_put_back(workspace, data)
     if data.resolve().is_relative_to(workspace.resolve()):
         raise InputError(
             f"The data folder {data} lies inside the workspace {workspace}.",

@@ -16,7 +16,7 @@ from turnwright.app.turns import opening
 from turnwright.config.load import Loaded
 from turnwright.journal.port import Journal
 from turnwright.schema.errors import InputError
-from turnwright.schema.facts import ConversationOpened, Recorded
+from turnwright.schema.facts import ConversationOpened, Fact, Note, Recorded
 from turnwright.schema.ids import ConversationId, Prefix, Seq
 from turnwright.views.cut import consistent_cut, turn_open_at
 
@@ -44,8 +44,11 @@ async def fork(
     assigned: Mapping[str, str],
     workspace: Path | None = None,
     title: str = "",
+    child: ConversationId = "",
+    note: Note | None = None,
 ) -> Forked:
-    """On record when this returns. Nothing is run. `seq` None is the end; `model_named` takes the model of `loaded`."""
+    """On record when this returns. Nothing is run. `seq` None is the end; `model_named` takes the model of `loaded`.
+    `child` is its id where that was decided before, `note` its first fact after the opening."""
     facts = await facts_of(journal, conversation_id)
     asked = _within(facts, seq)
     at = consistent_cut(facts, asked)
@@ -56,9 +59,10 @@ async def fork(
         opened, parent=conversation_id, forked_at=at, settings=settings, title=title or before.title
     )
     clock = SystemClock()
-    child = SystemIds(clock.wall_ms).new("conversation")
+    child = child or SystemIds(clock.wall_ms).new("conversation")
+    facts_of_its_own: list[Fact] = [opened] if note is None else [opened, note]
     async with await journal.acquire(child, create=True, prefix=Prefix(conversation_id, at)) as lease:
-        await journal.append(lease, [(clock.wall_ms(), opened)])
+        await journal.append(lease, [(clock.wall_ms(), each) for each in facts_of_its_own])
     return Forked(
         conversation_id=child,
         parent=conversation_id,

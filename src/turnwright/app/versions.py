@@ -8,9 +8,10 @@ from pathlib import Path
 
 from turnwright.kernel.ports import Saved, Unsaved
 from turnwright.machine.versions.objects import Objects
+from turnwright.machine.versions.pending import PendingFile
 from turnwright.machine.versions.saving import Rules, Scanner
 from turnwright.machine.versions.saving import Saved as Tree
-from turnwright.schema.errors import MachineError
+from turnwright.schema.errors import InputError, MachineError
 from turnwright.schema.settings import VersionSettings
 
 FOLDER = "versions"
@@ -23,6 +24,15 @@ def open_objects(data: Path) -> Objects:
 
 def rules_of(settings: VersionSettings) -> Rules:
     return Rules(ignore=settings.ignore, file_bytes_max=settings.file_bytes_max)
+
+
+def check_put_back(workspace: Path, data: Path) -> None:
+    """Nothing works in a folder that is neither as it was nor as it shall be."""
+    if PendingFile(data / FOLDER, str(workspace)).exists():
+        raise InputError(
+            f"An undo in {workspace} is not finished.",
+            remedy=f"If it does not run any more, finish it: turnwright undo --cwd {workspace}",
+        )
 
 
 class WorkspaceVersions:

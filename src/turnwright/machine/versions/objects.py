@@ -48,6 +48,9 @@ class Move(msgspec.Struct, frozen=True):
     reached: Digest
     conversation: str
     fork: str
+    """Empty where the conversation stayed as it was."""
+    mark: str = ""
+    """Tells it from every other one."""
 
 
 class Objects:
@@ -61,13 +64,7 @@ class Objects:
             self._connection = apsw.Connection(str(path))
             path.chmod(0o600)
             self._connection.set_busy_timeout(_BUSY_MS)
-            for pragma in (
-                "auto_vacuum=INCREMENTAL",
-                "journal_mode=WAL",
-                "synchronous=NORMAL",
-                "mmap_size=0",
-                "trusted_schema=OFF",
-            ):
+            for pragma in _PRAGMAS:
                 self._connection.execute(f"PRAGMA {pragma}").fetchall()
             self._connection.execute(_SCHEMA).fetchall()
             self._gate = os.open(path.with_name(path.name + "-gate"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

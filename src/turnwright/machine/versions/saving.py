@@ -7,24 +7,29 @@ cannot make us read outside of the workspace.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from fnmatch import fnmatchcase
+from fnmatch import translate
 
 import msgspec
 
 from turnwright.machine.versions.objects import Objects
-from turnwright.machine.versions.trees import Digest, Folder, Leaf, digest_of
+from turnwright.machine.versions.trees import Digest, Folder, Leaf, digest_of, real, spelled
 from turnwright.schema.errors import MachineError
 
 PIECE_BYTES = 4 * 1024 * 1024
 SETTLED_NS = 100_000_000
 """A file touched within so short a time may change again without a new time: it is read again next time."""
 
+SIGNS = 2
+"""What a sign is made of: those of another make are not compared."""
+
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-Sign = tuple[int, int, int, int, int]
-"""Mode, size, times of content and of the inode, inode: where they are the same, so is the file."""
+Sign = tuple[int, int, int]
+"""Time of the inode's last change, size, inode: where they are the same, so are content and mode. Nobody can set that
+time back; asking for no more is what makes looking at fifty thousand files affordable."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +79,9 @@ class Scanner:
         self._objects = objects
         self._rules = rules
         self._names = frozenset(name for name in rules.ignore if not any(sign in name for sign in "*?["))
-        self._patterns = tuple(name for name in rules.ignore if name not in self._names)
-        self._key = f"{workspace}\0{' '.join(sorted(rules.ignore))}"
+        patterns = [name for name in rules.ignore if name not in self._names]
+        self._ignored = re.compile("|".join(map(translate, patterns))).match if patterns else None
+        self._key = f"{workspace}\0{' '.join(sorted(rules.ignore))}\0{SIGNS}"
         """With other rules everything is looked at anew."""
         self._seen: dict[str, Seen] | None = None
         self._given_up = False
@@ -121,33 +127,35 @@ class Scanner:
         signs, leaves = before.signs, before.leaves
         same: list[str] = []
         fresh: dict[str, tuple[Sign | None, Leaf]] = {}
-        folders: list[tuple[str, int]] = []
+        folders: list[str] = []
         look.alive.add(path)
         if self._given_up:
             raise MachineError(f"Saving {self._workspace} was given up.")
+        names, ignored = self._names, self._ignored
         with os.scandir(fd) as entries:
             for entry in entries:
                 name = entry.name
-                if name in self._names or (self._patterns and self._ignored(name)):
+                if name in names or (ignored is not None and ignored(name)):
+                    continue
+                if not name.isascii():
+                    name = spelled(name)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
                     continue
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue  # gone since the folder was read
-                mode = status.st_mode
-                if stat.S_ISDIR(mode):
-                    folders.append((name, stat.S_IMODE(mode)))
-                    continue
-                sign = (mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+                sign = (status.st_ctime_ns, status.st_size, status.st_ino)
                 if signs.get(name) == sign:
                     same.append(name)
                 elif leaf := self._leaf(fd, path + name, status, leaves.get(name), look):
-                    settled = max(status.st_mtime_ns, status.st_ctime_ns) < look.now_ns - SETTLED_NS
+                    settled = status.st_ctime_ns < look.now_ns - SETTLED_NS
                     fresh[name] = (sign if settled else None, leaf)
         look.files += len(same) + len(fresh)
-        for name, mode in folders:
+        for name in folders:
             known = leaves.get(name)
-            below = self._below(fd, path + name, mode, known, seen, look)
+            below = self._below(fd, path + name, known, seen, look)
             if below is not None and below == known:
                 same.append(name)
             elif below is not None:
@@ -161,22 +169,33 @@ class Scanner:
         look.changed.add(path)
         return seen[path].digest
 
-    def _below(
-        self, fd: int, path: str, mode: int, known: Leaf | None, seen: dict[str, Seen], look: _Look
-    ) -> Leaf | None:
-        """None where it is gone by now; as it was known where it cannot be read."""
+    def _below(self, fd: int, path: str, known: Leaf | None, seen: dict[str, Seen], look: _Look) -> Leaf | None:
+        """None where it is gone by now, or became something else while we looked; where it cannot be read, what was
+        last known of it, under the mode that it has now."""
+        name = _name(path)
         try:
-            below = os.open(_name(path), _OPEN_FOLDER, dir_fd=fd)
-        except FileNotFoundError:
+            below = os.open(name, _OPEN_FOLDER, dir_fd=fd)
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError:
             look.unreadable.append(path)
-            look.alive.update(name for name in seen if name.startswith(path + "/"))
-            return known
+            look.alive.update(each for each in seen if each.startswith(path + "/"))
+            return self._closed(fd, name, known)
         try:
+            mode = stat.S_IMODE(os.fstat(below).st_mode)
             return Leaf("folder", mode, 0, (self._folder(below, path + "/", seen, look),))
         finally:
             os.close(below)
+
+    def _closed(self, fd: int, name: str, known: Leaf | None) -> Leaf | None:
+        """A folder or file that may not be opened: its mode can be seen all the same, and be put back."""
+        try:
+            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if known is None or known.kind == "link" or (known.kind == "file" and known.size != status.st_size):
+            return None
+        return msgspec.structs.replace(known, mode=stat.S_IMODE(status.st_mode))
 
     def _leaf(self, fd: int, path: str, status: os.stat_result, known: Leaf | None, look: _Look) -> Leaf | None:
         """None for what is gone, and for what has no content: a pipe, a socket, a device."""
@@ -189,7 +208,7 @@ class Scanner:
             return None
         except OSError:
             look.unreadable.append(path)
-            return known
+            return self._closed(fd, _name(path), known)
 
     def _file(self, fd: int, path: str, status: os.stat_result, look: _Look) -> Leaf:
         look.read += 1
@@ -208,12 +227,9 @@ class Scanner:
             os.close(file)
         return Leaf("file", mode, size, tuple(pieces))
 
-    def _ignored(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self._patterns)
-
 
 def _name(path: str) -> str:
-    return path.rpartition("/")[2]
+    return real(path.rpartition("/")[2])
 
 
 def _piece(file: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
@@ -38,6 +39,29 @@ def encode_folder(folder: Folder) -> bytes:
 
 def decode_folder(data: bytes) -> Folder:
     return msgspec.msgpack.decode(data, type=Folder)
+
+
+def spelled(name: str) -> str:
+    """A name as it is stored. One that is no UTF-8 is spelled in hex, behind a sign that no name can hold."""
+    if name.isascii():
+        return name
+    raw = os.fsencode(name)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return f"\0{raw.hex()}"
+
+
+def real(path: str) -> str:
+    """The name or path that the system knows."""
+    if "\0" not in path:
+        return path
+    return "/".join(os.fsdecode(bytes.fromhex(part[1:])) if part[:1] == "\0" else part for part in path.split("/"))
+
+
+def shown(path: str) -> str:
+    """For people and programs: text, whatever the name is made of."""
+    return path if "\0" not in path else os.fsencode(real(path)).decode(errors="backslashreplace")
 
 
 def digest_of(data: bytes) -> Digest:
