@@ -8,6 +8,7 @@ from fact_script import Script
 from golden_files import check
 from journals import demo, interrupted, troubled
 
+from turnwright.views.atif import atif, encode_atif_pieces
 from turnwright.views.fold import folded
 from turnwright.views.in_flight import fold_in_flight, in_flight_lines
 from turnwright.views.ir import Ir, encode_ir, encode_ir_pieces, ir, ir_schema
@@ -57,6 +58,22 @@ def test_ir(named: tuple[str, Script]) -> None:
     assert b"".join(encode_ir_pieces(whole)) == encode_ir(whole)
     assert msgspec.json.decode(encode_ir(whole), type=Ir) == whole
     check(f"{name}.ir.json", msgspec.json.format(encode_ir(whole), indent=1) + b"\n")
+
+
+def test_atif(named: tuple[str, Script]) -> None:
+    """By the rules of the format's own validator: ids from 1, references within a step, agents alone have metrics."""
+    name, script = named
+    totals = metrics(folded(fold_metrics, MetricsState(), script))
+    whole = atif(transcript_of(script), totals, lambda sha256: b"x.py:1: x\n" * 3, "0.1")
+    written = b"".join(encode_atif_pieces(whole))
+    assert msgspec.json.decode(written) == msgspec.json.decode(msgspec.json.encode(whole))
+    assert [step.step_id for step in whole.steps] == list(range(1, len(whole.steps) + 1))
+    for step in whole.steps:
+        calls = {call.tool_call_id for call in step.tool_calls or ()}
+        results = step.observation.results if step.observation else ()
+        assert {result.source_call_id for result in results} <= calls | {None}
+        assert step.source == "agent" or not (step.tool_calls or step.metrics or step.model_name)
+    check(f"{name}.atif.json", msgspec.json.format(written, indent=1) + b"\n")
 
 
 def test_ir_schema() -> None:

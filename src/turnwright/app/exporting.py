@@ -9,11 +9,14 @@ import msgspec
 from turnwright import __version__
 from turnwright.app.reading import blobs_of
 from turnwright.journal.port import Journal
+from turnwright.schema.errors import InputError
 from turnwright.schema.facts import Recorded
+from turnwright.views.atif import atif, encode_atif_pieces
 from turnwright.views.document import document_lines
 from turnwright.views.fold import folded
 from turnwright.views.ir import encode_ir_pieces, ir
 from turnwright.views.markdown import markdown
+from turnwright.views.metrics import MetricsState, fold_metrics, metrics
 from turnwright.views.transcript import Transcript, entries, fold_transcript
 
 
@@ -36,6 +39,20 @@ async def _markdown(journal: Journal, facts: Sequence[Recorded]) -> AsyncIterato
         yield piece.encode()
 
 
+async def _atif(journal: Journal, facts: Sequence[Recorded]) -> AsyncIterator[bytes]:
+    blobs = await blobs_of(journal, facts)
+    shown = entries(folded(fold_transcript, Transcript(), facts))
+    trajectory = atif(shown, metrics(folded(fold_metrics, MetricsState(), facts)), blobs.get, __version__)
+    if not trajectory.steps:
+        raise InputError(
+            f"Nothing was said in {facts[0].conversation_id}, and a trajectory has at least one step.",
+            remedy="Export it once it has a turn.",
+        )
+    for piece in encode_atif_pieces(trajectory):
+        yield piece
+    yield b"\n"
+
+
 def _document(journal: Journal, facts: Sequence[Recorded]) -> AsyncIterator[bytes]:
     return document_lines(facts, journal.blob, __version__)
 
@@ -43,5 +60,6 @@ def _document(journal: Journal, facts: Sequence[Recorded]) -> AsyncIterator[byte
 FORMATS: dict[str, Format] = {
     "turnwright": Format("everything the journal holds of it, for turnwright import", _document),
     "ir": Format("one JSON document, versioned, for programs", _ir),
+    "atif": Format("a trajectory for harbor and others (ATIF)", _atif),
     "markdown": Format("the transcript, for people", _markdown),
 }
