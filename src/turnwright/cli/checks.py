@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
@@ -18,10 +19,11 @@ from typing import Literal
 import msgspec
 
 from turnwright.app.keys import keys_of
+from turnwright.app.mcp_looking import looked_at
 from turnwright.config.environment import process_environment
 from turnwright.config.folders import Folders, folders_of_environment
 from turnwright.config.keys import KEYRING_SERVICE, Key
-from turnwright.config.load import load
+from turnwright.config.load import Loaded, load
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.masking import masked
 from turnwright.schema.settings import Provider
@@ -145,6 +147,7 @@ def configuration(workspace: Path) -> Iterator[Check]:
     files = ", ".join(str(path) for path in loaded.files)
     yield Check(name="configuration", status="ok", found=files or "no files; defaults and environment")
     yield from keys(loaded.settings.providers.named)
+    yield from mcp_servers(loaded, workspace)
 
 
 def keys(providers: Mapping[str, Provider]) -> Iterator[Check]:
@@ -167,6 +170,23 @@ def keys(providers: Mapping[str, Provider]) -> Iterator[Check]:
 
 def _shown(key: Key | None) -> str:
     return f"{masked(key.value)} in {key.source}" if key else "none, and none is needed"
+
+
+def mcp_servers(loaded: Loaded, workspace: Path) -> Iterator[Check]:
+    """Each is started, and ended again."""
+    for row in asyncio.run(looked_at(loaded, workspace)):
+        held = sum(tool.held for tool in row.tools)
+        if row.state == "untrusted":
+            yield Check(name=f"mcp {row.name}", status="missing", found="not started", remedy=row.why)
+        elif row.state != "ready":
+            remedy = "A run goes on without its tools."
+            yield Check(name=f"mcp {row.name}", status="missing", found=f"it {row.why}", remedy=remedy)
+        elif held:
+            found = f"ready with {len(row.tools) - held} tools; {held} have changed and are not offered"
+            remedy = f"Read them: turnwright mcp list {row.name}. Then: turnwright mcp approve {row.name}"
+            yield Check(name=f"mcp {row.name}", status="missing", found=found, remedy=remedy)
+        else:
+            yield Check(name=f"mcp {row.name}", status="ok", found=f"ready with {len(row.tools)} tools: {row.about}")
 
 
 def keyring() -> Check:
