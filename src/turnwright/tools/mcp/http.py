@@ -23,10 +23,13 @@ class _Bounded(httpx2.AsyncByteStream):
     """A body that ends with an error where it grows too long. One of events may go on for ever: each event counts for
     itself, and the SDK counts those."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: httpx2.AsyncByteStream, *, packed: bool = False) -> None:
+        """What is small when packed and large when not would pass every bound: it is not read at all."""
+        self._stream, self._packed = stream, packed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._packed:
+            raise httpx2.StreamError("it sent a packed answer, which was not asked for")
         size = 0
         async for piece in self._stream:
             size += len(piece)
@@ -42,15 +45,13 @@ class _Bounded(httpx2.AsyncByteStream):
 async def http_streams(
     url: str, headers: Mapping[str, str], call_s: float, told: Told
 ) -> AsyncIterator[TransportStreams]:
-    """Bytes come as they are: what is small when packed and large when not would pass every bound."""
-
     async def look_at(response: httpx2.Response) -> None:
         failed = response.status_code >= 400
         told.status = f"it answered {response.status_code} {response.reason_phrase}".strip() if failed else ""
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.StreamError("it sent a packed answer, which was not asked for")
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _Bounded(response.stream, packed=True)
+        elif not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Bounded(response.stream)
 
     client = httpx2.AsyncClient(
