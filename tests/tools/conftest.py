@@ -8,14 +8,20 @@ from typing import Any, Literal
 import msgspec
 import pytest
 from serving import Ask, Serving
+from ssh_server import SshServer, ssh_server
 
+from turnwright.config.tool_environment import PASSED
 from turnwright.machine.keeper import Keeper
-from turnwright.machine.local import LocalMachine, open_local
+from turnwright.machine.local import open_local
+from turnwright.machine.port import Machine
+from turnwright.machine.ssh.remote import open_ssh
 from turnwright.schema.tools import Delegation, ToolOutcome, Unfit
 from turnwright.tools.registry import Toolbox
 from turnwright.tools.standard import standard_tools
 
 ENV = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8"}
+
+__all__ = ["ssh_server"]
 
 Run = Callable[..., Awaitable[ToolOutcome]]
 
@@ -45,17 +51,24 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-async def machine(workspace: Path, tmp_path: Path) -> AsyncIterator[LocalMachine]:
+@pytest.fixture(params=["local", "ssh"])
+async def machine(request: pytest.FixtureRequest, workspace: Path, tmp_path: Path) -> AsyncIterator[Machine]:
+    """The same tests for every machine: a tool must not notice where it works."""
     keeper = Keeper()
-    machine = open_local(workspace, keeper=keeper, env=ENV, spool=tmp_path / "spool")
+    machine: Machine
+    if request.param == "local":
+        machine = open_local(workspace, keeper=keeper, env=ENV, spool=tmp_path / "spool")
+    else:
+        server: SshServer = request.getfixturevalue("ssh_server")
+        passed = tuple(PASSED)
+        machine = await open_ssh(server.host, str(workspace), passed=passed, fixed={}, spool=str(tmp_path / "spool"))
     yield machine
     await machine.close()
     await keeper.close()
 
 
 @pytest.fixture
-async def box(machine: LocalMachine) -> AsyncIterator[Toolbox]:
+async def box(machine: Machine) -> AsyncIterator[Toolbox]:
     box = Toolbox(standard_tools(), machine=machine)
     yield box
     await box.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
-from turnwright.machine.port import Captured
+from turnwright.machine.port import Captured, Machine
 from turnwright.schema.tools import Delegation, Detail, ToolOutcome
 from turnwright.tools.registry import Toolbox
 from turnwright.tools.shell import JOBS_MAX, bash, bash_kill, bash_output, show
@@ -38,16 +37,10 @@ class Call:
 
 
 @pytest.fixture
-async def toolbox(tmp_path: Path) -> AsyncIterator[Toolbox]:
-    (tmp_path / "workspace").mkdir()
-    keeper = Keeper()
-    env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-    machine = open_local(tmp_path / "workspace", keeper=keeper, env=env, spool=tmp_path / "spool")
+async def toolbox(machine: Machine) -> AsyncIterator[Toolbox]:
     toolbox = Toolbox([bash, bash_output, bash_kill], machine=machine)
     yield toolbox
     await toolbox.close()
-    await machine.close()
-    await keeper.close()
 
 
 async def call(toolbox: Toolbox, name: str, context: Call | None = None, **arguments: Any) -> ToolOutcome:

@@ -95,6 +95,17 @@ class LocalProcess:
         if timeout_s is not None:
             self._later(timeout_s, self._begin_to_stop, "timeout")
 
+    def pause(self) -> None:
+        """Leave its output in the pipe, where whoever takes it from us cannot take more now."""
+        for output in self._outputs:
+            if output.fd is not None:
+                self._loop.remove_reader(output.fd)
+
+    def resume(self) -> None:
+        for output in self._outputs:
+            if output.fd is not None:
+                self._loop.add_reader(output.fd, self._read, output)
+
     def output(self) -> tuple[Captured, Captured]:
         captured = [output.capture.captured() for output in self._outputs]
         return captured[0], captured[1] if len(captured) > 1 else Captured()
