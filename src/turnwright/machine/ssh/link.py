@@ -206,8 +206,11 @@ async def connect(host: Host) -> Link:
                 keepalive_interval=KEEPALIVE_S,
                 keepalive_count_max=KEEPALIVES_MISSED_MAX,
             )
-            if options.known_hosts is None:  # `UserKnownHostsFile none` would let in any host
-                options.known_hosts = b""
+            if options.known_hosts is None:
+                raise MachineError(
+                    f"The configuration of ssh would take any host for {host.name} (UserKnownHostsFile none).",
+                    remedy="Name a file of known hosts there, or leave the line out.",
+                )
             connection = await asyncssh.connect(host.name, options=options)
     except TimeoutError:
         raise MachineError(
