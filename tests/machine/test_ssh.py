@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ssh_server import SshServer, ssh_server
@@ -61,7 +62,7 @@ async def test_commands_see_a_clean_environment(server: SshServer, workspace: Pa
 
 async def test_output_of_a_background_command_is_seen_while_it_runs(server: SshServer, workspace: Path) -> None:
     async with opened(server, workspace) as machine:
-        process = await machine.spawn(shell("echo begun; sleep 60"))
+        process = await machine.spawn(shell("echo begun; exec sleep 60"))
         end = time.monotonic() + 5
         while process.output() == (Captured(), Captured()) and time.monotonic() < end:
             await asyncio.sleep(0.05)
@@ -307,7 +308,11 @@ async def test_as_an_ordinary_user(ordinary_user: str, gone_within: GoneWithin) 
 
 
 def test_frames_however_they_are_cut() -> None:
-    sent = [({"id": 1, "path": "a\udcff"}, b""), ({"id": 2}, b"\0" * 1000), ({}, b"x")]
+    sent: list[tuple[dict[str, Any], bytes]] = [
+        ({"id": 1, "path": "a\udcff"}, b""),
+        ({"id": 2}, b"\0" * 1000),
+        ({}, b"x"),
+    ]
     wire = b"".join(encoded(head, body) for head, body in sent)
     for size in (1, 7, len(wire)):
         frames = Frames()

@@ -51,7 +51,7 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["local", "ssh"])
+@pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.slow)])
 async def machine(request: pytest.FixtureRequest, workspace: Path, tmp_path: Path) -> AsyncIterator[Machine]:
     """The same tests for every machine: a tool must not notice where it works."""
     keeper = Keeper()

@@ -117,7 +117,7 @@ class Link:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self._listening), 2.0)
         self._listening.cancel()
-        self._connection.abort()
+        await _hung_up(self._connection)
 
     async def _send(self, head: dict[str, Any], body: bytes = b"") -> None:
         try:
@@ -234,7 +234,7 @@ async def connect(host: Host) -> Link:
     try:
         return await _started(host, connection)
     except BaseException:
-        connection.abort()
+        await _hung_up(connection)
         raise
 
 
@@ -257,6 +257,12 @@ async def _started(host: Host, connection: SSHClientConnection) -> Link:
     except (OSError, asyncssh.Error) as failed:
         raise MachineError(f"Our own program could not be started on {host.name}: {failed}.") from failed
     return Link(host, connection, process, mark)
+
+
+async def _hung_up(connection: SSHClientConnection) -> None:
+    connection.abort()
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(connection.wait_closed(), 1.0)
 
 
 async def _marked(process: SSHClientProcess[bytes], mark: bytes) -> bool:
