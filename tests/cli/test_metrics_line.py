@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from turnwright.cli.wording import metrics_said
-from turnwright.schema.facts import AttemptEnded, Recorded, Timing, TurnEnded, TurnStarted
+from turnwright.schema.facts import AttemptEnded, KnownFact, Recorded, Timing, TurnEnded, TurnStarted
 from turnwright.schema.parts import Usage
 from turnwright.views.fold import folded
 from turnwright.views.result import ResultState, fold_result
 
 
 def said(*attempts: AttemptEnded, usage: Usage, cost_usd: float | None) -> str:
-    facts = [
+    facts: list[KnownFact] = [
         TurnStarted(turn_id="t", text="do it"),
         *attempts,
         TurnEnded(reason="stop", usage=usage, cost_usd=cost_usd),
