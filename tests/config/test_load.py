@@ -291,3 +291,11 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_hostile_text_is_refused_in_time(piece: str) -> None:
     with pytest.raises(ConfigError):
         said_in_text(piece * 5000, Path("config.yaml"), "user")
+
+
+def test_what_is_named_is_there_though_nothing_is_said_of_it(ground: Ground) -> None:
+    ground.user_file.write_text("guards: {mine: {}}\nmodes: {talk: {}}\nproviders: {house: {}}\ntimers: {}\n")
+    settings = ground.load().settings
+    assert list(settings.guards.plugins) == ["mine"]
+    assert list(settings.modes) == ["talk"]
+    assert list(settings.providers.named) == ["house"]

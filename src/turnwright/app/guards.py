@@ -90,11 +90,32 @@ def listed(settings: tree.Settings) -> list[Listed]:
     rows = [_row(kind, settings_of(kind, settings.guards, settings.completion)) for kind in GUARDS]
     for name, point in sorted(installed().items()):
         plugin = settings.guards.plugins.get(name, PluginGuard(enabled=False))
-        kind = kind_of(point)
+        key, source = f"guards.{name}.options", _source(point)
+        try:
+            kind = kind_of(point)
+        except ConfigError as bad:
+            rows.append(_unusable(name, key, source, bad))
+            continue
         own = msgspec.structs.replace(_own_settings(name, kind, plugin), enabled=plugin.enabled)
-        source = point.dist.name if point.dist else point.value
-        rows.append(msgspec.structs.replace(_row(kind, own), name=name, key=f"guards.{name}.options", source=source))
+        rows.append(msgspec.structs.replace(_row(kind, own), name=name, key=key, source=source))
     return rows
+
+
+def _source(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value
+
+
+def _unusable(name: str, key: str, source: str, why: ConfigError) -> Listed:
+    return Listed(
+        name=name,
+        key=key,
+        enabled=False,
+        watches=f"nothing: {why}",
+        verdicts=(),
+        reasons=(),
+        thresholds={},
+        source=source,
+    )
 
 
 def _row(kind: Kind, settings: GuardSettings) -> Listed:
@@ -140,7 +161,13 @@ def installed() -> dict[str, EntryPoint]:
 
 
 def kind_of(point: EntryPoint) -> Kind:
-    found = point.load()
+    try:
+        found = point.load()
+    except Exception as broken:  # the rim of foreign code: a package may break in any way as it is imported
+        raise ConfigError(
+            f"The guard {point.name} of {_source(point)} cannot be loaded: {type(broken).__name__}: {broken}.",
+            remedy="Mend or remove the package.",
+        ) from broken
     if not isinstance(found, Kind):
         raise ConfigError(
             f"The entry point {point.name} = {point.value} of {GROUP} is no guard.", remedy="Name a Kind."

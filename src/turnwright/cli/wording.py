@@ -154,7 +154,8 @@ def _attempt_ended(fact: AttemptEnded) -> Told:
         said = f"attempt {fact.attempt}{purpose} on {one_line(fact.route)}: {fact.verdict}{status}{fault}"
         return Told("warning", line(Span(said, "warn")))
     tokens = "" if fact.usage is None else f" · {count(fact.usage.input)} in, {count(fact.usage.output)} out"
-    said = f"model{purpose} {fact.verdict} · {duration(fact.timing.total_ms)}{tokens}"
+    repaired = "".join(f" · {one_line(each)}" for each in fact.repairs)
+    said = f"model{purpose} {fact.verdict} · {duration(fact.timing.total_ms)}{tokens}{repaired}"
     return Told("info", line(Span(said, "dim")))
 
 

@@ -99,12 +99,24 @@ def layer_of(said: Iterable[Said], *, textual: bool = False) -> Layer:
         kind = kind_at(one.path, one.place)
         if not (is_section(kind) or open_section(kind) is not None):
             layer[one.path] = Leaf(value=_converted(one, kind, textual), place=one.place)
-        elif one.value is not None:
+        elif one.value is None:
+            if (named := _named(one.path, kind)) is not None:
+                layer[named.path] = Leaf(value=named.value, place=one.place)
+        else:
             raise ConfigError(
                 f"{one.place}: {dotted(one.path)} is a section, not a value.",
                 remedy=f"It has: {', '.join(sorted(children(kind))) or 'keys that you name'}.",
             )
     return layer
+
+
+def _named(path: KeyPath, kind: Any) -> Said | None:
+    """A thing that the user names himself is there once it is named, though nothing else is said of it: its first
+    setting is then said to be what it is anyway."""
+    if not is_section(kind) or path[-1] in children(kind_at(path[:-1], Place(layer="default"))):
+        return None
+    first = next((each for each in msgspec.structs.fields(kind) if each.default is not msgspec.NODEFAULT), None)
+    return None if first is None else Said(path=(*path, first.name), value=first.default, place=Place(layer="default"))
 
 
 def _converted(said: Said, kind: Any, textual: bool) -> object:

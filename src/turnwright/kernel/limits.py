@@ -158,7 +158,7 @@ def stage_of(tally: Tally, limits: Limits, elapsed_s: float, budgets: Sequence[S
     """Asked before each step. Hard limits come first; among the soft ones the narrowest thing the user named.
     `budgets` are the conversation's own and those it shares."""
     for budget in budgets:
-        if spent_up := _exhausted(budget):
+        if spent_up := exhausted(budget):
             return spent_up
     for budget in budgets:
         if near := _near(budget, WRAP_UP_SHARE):
@@ -173,7 +173,8 @@ def stage_of(tally: Tally, limits: Limits, elapsed_s: float, budgets: Sequence[S
     return Fine()
 
 
-def _exhausted(budget: Standing) -> Exhausted | None:
+def exhausted(budget: Standing) -> Exhausted | None:
+    """Nothing is left of it, or it can no longer be held: also between two attempts of a step."""
     spent, tokens_max, cost_max = budget.spent, budget.limits.max_tokens, budget.limits.max_cost_usd
     if tokens_max is not None:
         if spent.unmetered:

@@ -146,7 +146,7 @@ class _RunningTurn:
             self.scribe,
             self.bounds,
             strategy_for(turn.retry),
-            turn.dispatch.eager,
+            turn.dispatch,
             turn.route,
             self.now_waiting_for,
             Compactor(self.scribe, turn.compaction, self.effects),

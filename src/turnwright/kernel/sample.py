@@ -15,6 +15,7 @@ from turnwright.kernel.cost import cost_of
 from turnwright.kernel.decide import End
 from turnwright.kernel.dispatch import Dispatcher
 from turnwright.kernel.ports import Halt, Nudge, Ports, Refused, Repeated, Reservation
+from turnwright.kernel.repair import repaired
 from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable, kind_of
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.spending import Charge, charge_of, whole_of
@@ -30,6 +31,7 @@ from turnwright.schema.facts import (
     Timing,
 )
 from turnwright.schema.ids import ConversationId, StepId, TurnId
+from turnwright.schema.limits import Dispatch
 from turnwright.schema.live import RetryWait
 from turnwright.schema.messages import AssistantMessage
 from turnwright.schema.modes import Course
@@ -79,6 +81,7 @@ class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
     closed: Closed
     verdict: Verdict
     timing: Timing
+    repairs: tuple[str, ...] = ()
     repeated: bool = False
     """It was ended because it repeated itself."""
 
@@ -100,7 +103,7 @@ class Sampler:
         scribe: Scribe,
         bounds: Bounds,
         strategy: RetryStrategy,
-        eager: bool,
+        policy: Dispatch,
         route: str,
         waiting_for: Callable[[str], None],
         compactor: Compactor,
@@ -109,7 +112,7 @@ class Sampler:
         self._scribe = scribe
         self._bounds = bounds
         self._strategy = strategy
-        self._eager = eager
+        self._policy = policy
         self._waiting_for = waiting_for
         self._compactor = compactor
         self.route = route
@@ -299,10 +302,16 @@ class Sampler:
         )
 
         def over(closed: Closed, cancelled: bool = False) -> _Attempt:
-            reply = assembly.reply()
+            reply, repairs = self._repaired(assembly.reply(), step)
             verdict = "cancelled" if cancelled else verdict_of(reply, closed)
             return _Attempt(
-                number=number, route=route, reply=reply, closed=closed, verdict=verdict, timing=watch.timing()
+                number=number,
+                route=route,
+                reply=reply,
+                closed=closed,
+                verdict=verdict,
+                timing=watch.timing(),
+                repairs=repairs,
             )
 
         looker = None if step.aside else self._ports.guards.watch()
@@ -322,7 +331,7 @@ class Sampler:
                         break
                     if first_words:
                         await asyncio.sleep(0)  # whoever watches sees them before the rest is read
-                    if self._eager and not step.aside:
+                    if self._policy.eager and not step.aside:
                         await dispatcher.start_early(assembly.finished_calls(dispatcher.considered), step.specs)
                     if parts and isinstance(parts[-1], Closed):
                         closed = parts[-1]
@@ -339,6 +348,12 @@ class Sampler:
             return msgspec.structs.replace(hung_up, repeated=True)
         assert closed is not None, "a model's stream must end with Closed"
         return over(closed)
+
+    def _repaired(self, reply: Reply, step: Step) -> tuple[Reply, tuple[str, ...]]:
+        whole = reply.error is None and reply.finish in (None, "stop", "tool_calls", "other")
+        recover = self._policy.recover_leaked and whole and not step.aside
+        made = repaired(reply.message, step.specs, lambda: self._ports.ids.new("call"), recover=recover)
+        return (msgspec.structs.replace(reply, message=made.message), made.done) if made.done else (reply, ())
 
     def _report(self, attempt: _Attempt, step: Step, reservation: Reservation, tools: bool) -> Tried:
         """Settled, on record, and known to whoever keeps the routes' health: also where we hung up, or a trial would
@@ -449,6 +464,7 @@ def _ended(attempt: _Attempt, step: Step, cost_usd: float | None, estimated: boo
         fault=None if good and not attempt.closed.overflow else _fault(attempt),
         request_id=attempt.closed.request_id,
         model=reply.model,
+        repairs=attempt.repairs,
         bytes_in=attempt.closed.bytes_in,
         replaced=attempt.closed.replaced,
         partial_text="" if good else reply.message.text,

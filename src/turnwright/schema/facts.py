@@ -177,6 +177,8 @@ class AttemptEnded(Fact, frozen=True, kw_only=True, tag="attempt.ended"):
     fault: AttemptFault | None = None
     request_id: str = ""
     model: str = ""
+    repairs: tuple[str, ...] = ()
+    """What was put right in the reply before it was acted upon."""
     bytes_in: int = 0
     replaced: int = 0
     """Sequences of the reply that are no UTF-8, and were replaced."""

@@ -47,6 +47,9 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Tools that run side by side: 1 is one after the other, 0 is no bound."""
     eager: bool = False
     """Whether a tool that only reads may start while the reply still streams."""
+    recover_leaked: bool = False
+    """Whether a call that a model has written into its text, where it made none, is made nevertheless: in the marks of
+    its own template (`<tool_call>`, `[TOOL_CALLS]`), or as a JSON object at the end. Only of tools that are offered."""
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

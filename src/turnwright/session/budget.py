@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from turnwright.kernel.cost import reserve_of
-from turnwright.kernel.limits import cost_said, tokens_said
+from turnwright.kernel.limits import exhausted
 from turnwright.kernel.ports import Refused
 from turnwright.kernel.spending import Charge, Spending, Standing
 from turnwright.schema.errors import ConfigError
@@ -82,16 +82,14 @@ class Account:
         standing = Standing(self.spent, self.limits)
         tokens_max, cost_max = self.limits.max_tokens, self.limits.max_cost_usd
         waits = False
+        if (spent_up := exhausted(standing)) is not None:
+            return Refused("cost-budget" if spent_up.reason == "cost-budget" else "token-budget", spent_up.why)
         if tokens_max is not None:
-            if self.spent.tokens >= tokens_max:
-                return Refused("token-budget", tokens_said(standing))
             held = sum(one.tokens for one in self._held)
             waits = bool(self._held) and self.spent.tokens + held + asked.tokens > tokens_max
         if cost_max is not None:
             if asked.cost_usd is None:
                 return Refused("cost-budget", "the price of a call is unknown, so max_cost_usd cannot be held")
-            if self.spent.cost_usd >= cost_max:
-                return Refused("cost-budget", cost_said(standing))
             held_usd = sum(one.cost_usd or 0.0 for one in self._held)
             waits |= bool(self._held) and self.spent.cost_usd + held_usd + asked.cost_usd > cost_max
         return "wait" if waits else "free"

@@ -45,6 +45,7 @@ def measured_alike(fact: Fact, recorded: Fact) -> Fact:
                 bytes_in=recorded.bytes_in,
                 capture=recorded.capture,
                 cost_estimated=recorded.cost_estimated,  # recordings from before that was said
+                repairs=recorded.repairs,  # a reply that is made from facts is right already
                 fault=fault,
             )
         case ToolEnded(), ToolEnded():

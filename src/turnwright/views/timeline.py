@@ -64,6 +64,7 @@ class AttemptSpan(msgspec.Struct, frozen=True, kw_only=True, tag_field="span", t
     request_id: str = ""
     model: str = ""
     bytes_in: int = 0
+    repairs: tuple[str, ...] = ()
 
 
 class ToolSpan(msgspec.Struct, frozen=True, kw_only=True, tag_field="span", tag="tool"):
@@ -302,6 +303,7 @@ def _ended(span: AttemptSpan, fact: AttemptEnded) -> AttemptSpan:
         request_id=fact.request_id,
         model=fact.model,
         bytes_in=fact.bytes_in,
+        repairs=fact.repairs,
     )
 
 

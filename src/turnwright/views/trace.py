@@ -180,6 +180,8 @@ def _attempt_rows(span: AttemptSpan, prefix: str, deeper: str) -> Iterator[_Plac
             bar="bar" if good else "bad",
         ),
     )
+    for repair in span.repairs:
+        yield deeper, _Row(f"repaired: {one_line(repair)}", "warn")
     if span.fault is not None:
         stall = f"stall {span.fault.stall} · " if span.fault.stall else ""
         status = f"HTTP {span.fault.status} · " if span.fault.status is not None else ""
