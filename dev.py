@@ -10,6 +10,8 @@ usage: python3 dev.py COMMAND [ARGUMENT ...]
     bench     the measurements, with their ratios
     fuzz      Hypothesis on whatever reads foreign bytes; --seconds N says how long
     judges    the official SDKs beside our codecs, on recorded and on faulty bodies
+    replays   ten recorded runs, each run again, and again with one byte changed
+    crashes   kill it anywhere, carry it on, and count what was lost or doubled; --all, --seeds N, --only NAME
     weather   recorded traffic, the fault table and faults by chance, all of it and through real processes
     write     bring the generated files up to date (schema, reference, style)
     lock      resolve constraints.txt anew (needs uv)
@@ -36,8 +38,10 @@ STAMP = VENV / "turnwright-setup"
 CONSTRAINTS = ROOT / "constraints.txt"
 
 PROGRAMS = {
+    "crashes": "tests/crash/table.py",
     "fuzz": "tests/fuzz/fuzz.py",
     "judges": "tests/judges/judges.py",
+    "replays": "tests/replay/ten_runs.py",
     "weather": "tests/weather/report.py",
 }
 
@@ -97,7 +101,7 @@ def main(arguments: list[str]) -> int:
         case "bench":
             setup()
             return run(["-m", "bench", *rest])
-        case "fuzz" | "weather" | "judges":
+        case "crashes" | "fuzz" | "replays" | "weather" | "judges":
             setup()
             return run([PROGRAMS[command], *rest])
         case "write":
