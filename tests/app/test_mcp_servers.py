@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
@@ -17,8 +18,10 @@ from typing import Any
 
 import pytest
 
+from turnwright import Agent
 from turnwright.cli.main import main
-from turnwright.machine.warden import process_table
+from turnwright.machine.warden import descendants, process_table
+from turnwright.testing import Call, ScriptedModel, Step
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = ROOT / "tests" / "tools" / "mcp_servers" / "hostile.py"
@@ -342,17 +345,43 @@ def test_stopping_a_turn_does_not_wait_for_a_server(place: Path) -> None:
     assert gone_within(str(HOSTILE), 1)
 
 
-def test_a_killed_runtime_leaves_no_server(place: Path) -> None:
-    """Five servers, each with four processes of its own that left its session, and a call in each."""
+def test_a_killed_runtime_leaves_nothing(place: Path) -> None:
+    """Five servers, four of them with four processes that left their session; 20 tools run: 16 commands, and four calls
+    to the fifth server."""
     mark = f"{40_000 + os.getpid()}"
-    configure(place, **{f"s{n}": hostile("children", mark) for n in range(4)}, s4=hostile("ignore-cancel", mark))
-    model = script(place, {"calls": [{"mcp__s4__say": {"word": "hi"}}]}, {"text": "Done."})
+    servers = {f"s{n}": hostile("children", mark) for n in range(4)}
+    configure(place, **servers, s4=hostile("ignore-cancel", mark, trust_annotations=True))
+    commands = [{"bash": {"command": f"sleep {mark}; true {n}", "background": True}} for n in range(16)]
+    calls = [{"mcp__s4__say": {"word": f"hi {n}"}} for n in range(4)]
+    model = script(place, {"calls": [*commands, *calls]}, {"text": "Done."})
     command = [sys.executable, "-m", "turnwright", "run", "use them", "--model", model]
     runtime = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        waited_for(lambda: len(running(mark)) == 5 + 16)
+        waited_for(lambda: len(running(f"sleep\0{mark}")) == 4 * 4 + 16 and len(running(str(HOSTILE))) == 5)
         time.sleep(0.3)
+        below = descendants({runtime.pid})
+        assert len(below) > 60
     finally:
         runtime.kill()
         runtime.wait()
+    killed = time.monotonic()
     assert gone_within(mark, 1)
+    while below & {pid for pid, _ in process_table()}:
+        assert time.monotonic() < killed + 1
+        time.sleep(0.01)
+    print(f"{len(below)} processes were gone {time.monotonic() - killed:.2f} s after kill -9 of the runtime")
+
+
+def test_conversations_of_one_process_share_a_server(place: Path) -> None:
+    configure(place, one=hostile())
+
+    steps = [Step(calls=[Call(name="mcp__one__say", arguments={"word": "hi"})]), Step(text="{{last_result}}")]
+
+    async def twice() -> list[str]:
+        async with Agent(ScriptedModel([*steps, *steps]), workspace=place) as agent:
+            return [(await agent.run("use it")).text for _ in range(2)]
+
+    first, second = asyncio.run(twice())
+    assert first.startswith("hi from ")
+    assert first == second
+    assert gone_within(str(HOSTILE), 1)

@@ -108,7 +108,7 @@ class Engine:
             chosen = [*_chosen(tools, settings.tools.include, skills), *completing(settings.completion)]
             wanted = mcp and tools is None
             servers = configured_servers(self.loaded, workspace, trust, self._environ) if wanted else NO_SERVERS
-            offer = await self.mcp_servers.offer(servers, settings.tools.include)
+            offer = await self.mcp_servers.offer(servers, settings.tools.include, errand.tools if errand else ())
             if offer is not None:
                 stack.push_async_callback(offer.close)
             masker = opened.masker.also(secret for entry in servers.entries for secret in entry.secrets)

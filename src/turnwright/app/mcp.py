@@ -116,7 +116,9 @@ class McpServers:
             found.append(self._running[key])
         return found
 
-    async def offer(self, configured: Configured, include: Sequence[str] | None) -> Offer | None:
+    async def offer(
+        self, configured: Configured, include: Sequence[str] | None, brought_in: Sequence[str] = ()
+    ) -> Offer | None:
         """The tools for one conversation; None where there are no servers to have tools of."""
         if not configured.entries or (include is not None and not any(map(of_servers, include))):
             return None
@@ -126,7 +128,7 @@ class McpServers:
         servers = self.started(configured.entries)
         if settings.wait_s:
             await asyncio.gather(*(server.settled(settings.wait_s) for server in servers))
-        return Offer(servers, offered_max=settings.offered_max, include=include)
+        return Offer(servers, offered_max=settings.offered_max, include=include, brought_in=brought_in)
 
     async def close(self) -> None:
         running, self._running = self._running, {}

@@ -229,7 +229,7 @@ class ToolSettings(Section, frozen=True, kw_only=True):
     """`tools`: what the model may do."""
 
     include: tuple[str, ...] | None = None
-    """Only these tools are offered. Left out: all of them."""
+    """Only these tools are offered; of MCP servers' tools also patterns: `mcp__tracker__*`. Left out: all of them."""
     dialects: tuple[ToolDialect, ...] = ()
     """How models call tools: `native`, or as text that they write: `xml-json`, `bash-block`, `search-replace`,
     `unified-diff`, `apply-patch`, `pythonic`, one or several together. Empty: as the provider's profile says."""

@@ -53,8 +53,16 @@ class Offer:
     """Satisfies `tools.registry.Source` and `session.conversation.Beside`. What was offered once stays, at its place,
     for as long as its server has it: the model's prompt begins with it."""
 
-    def __init__(self, servers: Sequence[Server], *, offered_max: int, include: Sequence[str] | None = None) -> None:
-        """`include`: patterns of the names that may be offered; None: all."""
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        *,
+        offered_max: int,
+        include: Sequence[str] | None = None,
+        brought_in: Sequence[str] = (),
+    ) -> None:
+        """`include`: patterns of the names that may be offered; None: all. `brought_in`: what somebody else has found
+        already."""
         self._servers = tuple(servers)
         self._offered_max = offered_max
         self._include = include
@@ -62,7 +70,7 @@ class Offer:
         self._search = FunctionTool.of(self._searching())
         self._room: dict[str, bool] = {}
         """Servers that were ready: whether their tools are offered without being asked for."""
-        self._brought_in: dict[str, None] = {}
+        self._brought_in = dict.fromkeys(brought_in)
         self._tools: tuple[Tool, ...] = (self._search,)
         self._made: dict[tuple[str, str], ServerTool] = {}
         self._stop = [server.listen(self._hear) for server in self._servers]
