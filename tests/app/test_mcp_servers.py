@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import HOSTILE, running
 
 from turnwright import Agent
 from turnwright.cli.main import main
@@ -24,7 +25,6 @@ from turnwright.machine.warden import descendants, process_table
 from turnwright.testing import Call, ScriptedModel, Step
 
 ROOT = Path(__file__).resolve().parents[2]
-HOSTILE = ROOT / "tests" / "tools" / "mcp_servers" / "hostile.py"
 OFFICIAL = ROOT / ".mcp-servers" / "node_modules" / "@modelcontextprotocol"
 Command = Callable[..., Any]
 Facts = Callable[..., list[dict[str, Any]]]
@@ -96,18 +96,6 @@ def facts_of(process: Callable[..., Did]) -> Callable[..., list[dict[str, Any]]]
 
 def results(facts: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return [(fact["name"], fact["outcome"], fact["output"]) for fact in facts if fact["type"] == "tool.ended"]
-
-
-def running(marker: str) -> list[int]:
-    found = []
-    for pid, _ in process_table():
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if marker.encode() in line and pid != os.getpid():
-            found.append(pid)
-    return found
 
 
 def gone_within(marker: str, limit_s: float) -> bool:

@@ -111,7 +111,8 @@ class McpServers:
         found = []
         for entry in entries:
             key = msgspec.json.encode(entry)
-            if key not in self._running:
+            before = self._running.get(key)
+            if before is None or before.state == "failed":  # who begins anew tries anew
                 self._running[key] = Server(entry, self._keeper, env, self.pins, self._clock.monotonic, __version__)
             found.append(self._running[key])
         return found

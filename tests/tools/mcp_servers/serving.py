@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from turnwright.machine.keeper import Keeper
+from turnwright.machine.warden import process_table
 from turnwright.schema.mcp import McpServer, RemoteTool, ServerEntry
 from turnwright.schema.tools import ToolOutcome
 from turnwright.tools.mcp.offer import Offer
@@ -76,3 +77,16 @@ class Serving:
 
 def names(toolbox: Toolbox, mode: str = "build") -> list[str]:
     return [spec.name for spec in toolbox.offered(mode)]
+
+
+def running(marker: str) -> list[int]:
+    """Living processes that have it in their arguments."""
+    found = []
+    for pid, _ in process_table():
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if marker.encode() in line and pid != os.getpid():
+            found.append(pid)
+    return found

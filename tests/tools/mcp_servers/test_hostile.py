@@ -6,12 +6,10 @@ import asyncio
 import os
 import resource
 import time
-from pathlib import Path
 
 import pytest
-from serving import Ask, Serving, names
+from serving import Ask, Serving, names, running
 
-from turnwright.machine.warden import process_table
 from turnwright.schema.mcp import McpServer
 from turnwright.schema.tools import ToolOutcome
 from turnwright.tools.context import CallContext
@@ -20,18 +18,6 @@ from turnwright.tools.registry import Toolbox
 SOON = McpServer(start_s=1, list_s=1, call_s=1)
 SAY = "mcp__s__say"
 MARK = f"{30_000 + os.getpid()}"
-
-
-def running(marker: str) -> list[int]:
-    found = []
-    for pid, _ in process_table():
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if marker.encode() in line and pid != os.getpid():
-            found.append(pid)
-    return found
 
 
 async def said(toolbox: Toolbox, ask: Ask, word: str = "hello") -> ToolOutcome:

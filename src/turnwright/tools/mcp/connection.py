@@ -64,6 +64,7 @@ class Connection:
         """Newer servers tell of changes only to those who listen; older ones tell everybody."""
         with contextlib.suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
             async with self._client.listen(tools_list_changed=True) as changes:
+                changed()  # what has happened before it was heard is told to nobody
                 async for _ in changes:
                     changed()
 
