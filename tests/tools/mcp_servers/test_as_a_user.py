@@ -24,7 +24,7 @@ from turnwright.cli.main import main
 from turnwright.machine.warden import descendants, process_table
 from turnwright.testing import Call, ScriptedModel, Step
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 OFFICIAL = ROOT / ".mcp-servers" / "node_modules" / "@modelcontextprotocol"
 Command = Callable[..., Any]
 Facts = Callable[..., list[dict[str, Any]]]
