@@ -144,7 +144,7 @@ def setup() -> None:
 
 def fingerprint() -> str:
     """What the venv was made from."""
-    digest = hashlib.sha256(f"{sys.version} {sys.prefix}".encode())
+    digest = hashlib.sha256(f"{sys.version} {sys.base_prefix}".encode())
     for path in (CONSTRAINTS, ROOT / "pyproject.toml"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -158,11 +158,16 @@ def working_uv() -> str | None:
     return None
 
 
+def own_python() -> str:
+    """The one behind a venv: started from an activated `.venv`, that is about to be removed."""
+    return str(getattr(sys, "_base_executable", "") or sys.executable)
+
+
 def make_venv(uv: str | None) -> None:
     if uv:
-        must([uv, "venv", "--quiet", "--python", sys.executable, str(VENV)])
+        must([uv, "venv", "--quiet", "--python", own_python(), str(VENV)])
         return
-    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True, check=False)
+    made = subprocess.run([own_python(), "-m", "venv", str(VENV)], capture_output=True, text=True, check=False)
     if made.returncode:
         print(made.stdout + made.stderr, file=sys.stderr)
         raise SystemExit("dev.py: this Python cannot make a venv. On Debian or Ubuntu: apt-get install python3-venv.")

@@ -131,3 +131,14 @@ def test_dev_py_needs_nothing_but_python() -> None:
 def test_what_is_shipped_as_schema_is_json() -> None:
     for path in (ROOT / "src" / "turnwright" / "schema").glob("*/*.json"):
         assert json.loads(path.read_text())["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_a_new_venv_is_not_made_by_the_one_that_it_replaces() -> None:
+    """Who has activated `.venv` starts dev.py with its Python; when the lock file changes, that folder goes."""
+    code = "import dev; print(dev.own_python()); print(dev.fingerprint())"
+    inside, outside = (
+        subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+        for python in (sys.executable, sys._base_executable)  # type: ignore[attr-defined]
+    )
+    assert inside == outside
+    assert not Path(inside[0]).is_relative_to(sys.prefix)
