@@ -10,8 +10,18 @@ import msgspec
 
 from turnwright.app.reading import facts_of, holder_of, named_conversation, open_for_reading
 from turnwright.config.load import Loaded, with_assigned
+from turnwright.journal.port import Journal
 from turnwright.journal.records import Holder
-from turnwright.schema.facts import ConversationOpened, Errand, Note, Recorded, TurnEnded, TurnStarted
+from turnwright.schema.facts import (
+    ContextCompacted,
+    ConversationOpened,
+    Errand,
+    Note,
+    Recorded,
+    TaskSoFar,
+    TurnEnded,
+    TurnStarted,
+)
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.settings import ENDPOINT, Provider
 
@@ -21,6 +31,7 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
     loaded: Loaded
     workspace: Path
     facts: list[Recorded]
+    """From the last compaction on, behind what opened it."""
     held_by: Holder | None
     """The process that runs its turn, where one does."""
 
@@ -38,7 +49,7 @@ async def continued(loaded: Loaded, name: str) -> Continued:
     """`name` as `named_conversation` takes it."""
     async with open_for_reading(loaded) as journal:
         conversation_id = await named_conversation(journal, name)
-        facts = await facts_of(journal, conversation_id)
+        facts = await _needed(journal, conversation_id)
         ended = isinstance(facts[-1].fact, TurnEnded)
         held_by = None if ended else await holder_of(journal, conversation_id)
     opened = opening_of(facts)
@@ -49,6 +60,14 @@ async def continued(loaded: Loaded, name: str) -> Continued:
         facts=facts,
         held_by=held_by,
     )
+
+
+async def _needed(journal: Journal, conversation_id: ConversationId) -> list[Recorded]:
+    """From the last compaction on; all of it where the last turn began before that."""
+    facts = await journal.opening(conversation_id)
+    if any(isinstance(each.fact, TurnStarted) for each in facts):
+        return facts
+    return await facts_of(journal, conversation_id)
 
 
 def opening_of(facts: Sequence[Recorded]) -> ConversationOpened:
@@ -66,6 +85,8 @@ def with_caps_kept(taken_up: Continued) -> Loaded:
         match recorded.fact:
             case TurnStarted(max_tokens=tokens, max_cost_usd=cost_usd):
                 before = {"max_tokens": tokens, "max_cost_usd": cost_usd}
+            case ContextCompacted(task=TaskSoFar() as task):
+                before = {"max_tokens": task.max_tokens, "max_cost_usd": task.max_cost_usd}
             case Note(code="budget-changed", data=data):
                 before = {name: value for name in before if isinstance(value := data.get(name), int | float)}
             case _:

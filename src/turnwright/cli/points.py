@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import msgspec
 
-from turnwright.app.reading import facts_of, named_conversation
+from turnwright.app.reading import facts_of, named_conversation, no_conversation
 from turnwright.journal.port import Journal
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import Recorded
@@ -25,11 +27,37 @@ def point_named(text: str) -> Point:
     return Point(name, int(seq) if colon else None)
 
 
+FIRST_PAGE = 200
+PAGE = 2_000
+"""The first screen does not wait for what is not on it."""
+
+
+async def pages_to(journal: Journal, point: Point) -> AsyncIterator[list[Recorded]]:
+    """Everything up to it, oldest first, page by page: whoever shows it as it comes holds no more than a page."""
+    name = await named_conversation(journal, point.name)
+    end = await journal.tail(name, 1)
+    if not end:
+        raise no_conversation(name)
+    last = end[0].seq
+    through = last if point.seq is None else point.seq
+    if through > last:
+        raise _no_such_fact(point, last)
+    seq, size = 0, FIRST_PAGE
+    while seq < through:
+        size = min(size, through - seq)
+        yield await journal.since(name, seq, size)
+        seq, size = seq + size, PAGE
+
+
+def _no_such_fact(point: Point, last: Seq) -> InputError:
+    return InputError(f"{point.name} has no fact {point.seq}.", remedy=f"Its last one is {last}.")
+
+
 async def facts_to(journal: Journal, point: Point) -> list[Recorded]:
     """Everything up to it."""
     facts = await facts_of(journal, await named_conversation(journal, point.name))
     if point.seq is None:
         return facts
     if facts[-1].seq < point.seq:
-        raise InputError(f"{point.name} has no fact {point.seq}.", remedy=f"Its last one is {facts[-1].seq}.")
+        raise _no_such_fact(point, facts[-1].seq)
     return [recorded for recorded in facts if recorded.seq <= point.seq]

@@ -193,10 +193,12 @@ class MemoryJournal:
 
     async def opening(self, conversation_id: ConversationId) -> list[Recorded]:
         facts = self._facts(conversation_id)
+        own = self.memory.conversations[conversation_id].shared
         for recorded in reversed(facts):
             match recorded.fact:
                 case ContextCompacted(through_seq=through) if 0 < through < recorded.seq:
-                    return facts[:1] + facts[max(through, 1) :]
+                    head = [facts[at] for at in dict.fromkeys((0, own)) if at < through]
+                    return head + facts[through:]
                 case _:
                     continue
         return list(facts)

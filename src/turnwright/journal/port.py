@@ -47,7 +47,8 @@ class Journal(Protocol):
         ...
 
     async def opening(self, conversation_id: ConversationId) -> list[Recorded]:
-        """What is needed to carry on: what opened it, and everything the last compaction did not digest."""
+        """What is needed to carry on: what opened it, a fork's own beginning, and everything the last compaction did
+        not digest."""
         ...
 
     def follow(self, conversation_id: ConversationId, since: Seq = 0) -> AsyncIterator[Recorded]:

@@ -16,6 +16,7 @@ from turnwright.journal.stretches import (
     END,
     Read,
     Stretch,
+    first_facts,
     judged,
     missing,
     opened_blob,
@@ -141,8 +142,9 @@ class Reader:
         return judged(owner, rows, rows[0].seq if rows else seq)
 
     def opening(self, conversation_id: ConversationId) -> tuple[list[Read], Seq]:
-        """What stands before the cut, and the seq after which everything is needed."""
-        for stretch in reversed(self._stretches(conversation_id)):
+        """What stands before the cut and is needed all the same, and the seq after which everything is."""
+        stretches = self._stretches(conversation_id)
+        for stretch in reversed(stretches):
             try:
                 compactions = self._landmarks(stretch, COMPACTED, "DESC", 3)
             except (apsw.CorruptError, apsw.IOError):
@@ -150,7 +152,8 @@ class Reader:
             for row in compactions:
                 match read_row(stretch.owner, row):
                     case Recorded(fact=ContextCompacted(through_seq=through)) if 0 < through < row.seq:
-                        return self.since(conversation_id, 0, 1), through
+                        firsts = first_facts(stretches, through)
+                        return [read for seq in firsts for read in self.since(conversation_id, seq - 1, 1)], through
         return [], 0
 
     def blob(self, sha256: str) -> bytes:

@@ -29,6 +29,11 @@ class Stretch(NamedTuple):
     through: Seq
 
 
+def first_facts(stretches: Sequence[Stretch], through: Seq) -> list[Seq]:
+    """The first fact of all and the first of its own, where they stand before the cut: they say what was opened."""
+    return [seq for seq in dict.fromkeys((1, stretches[-1].after + 1)) if seq <= through]
+
+
 def judged(conversation_id: ConversationId, rows: Iterable[Row], expected: Seq) -> list[Read]:
     """Each row as a record or as damage; a seq that is not there is damage too."""
     found: list[Read] = []

@@ -545,6 +545,16 @@ async def a_fork_opens_from_the_compaction_it_shares(open_journal: OpenJournal) 
         assert _seqs(await journal.opening(ONE)) == [1, 9, 10]
 
 
+async def a_fork_that_was_compacted_opens_with_its_own_beginning(open_journal: OpenJournal) -> None:
+    async with _bench(open_journal) as bench:
+        journal = await bench.journal()
+        await journal.append(await journal.acquire(ONE, create=True), [_opened(), _note("2"), _note("3")])
+        lease = await _forked(journal, ONE, 2, TWO)
+        await journal.append(lease, [_opened(parent=ONE, forked_at=2), *(_note(str(seq)) for seq in range(4, 8))])
+        await journal.append(lease, [(1, ContextCompacted(through_seq=6, digest="most"))])
+        assert _seqs(await journal.opening(TWO)) == [1, 3, 7, 8]
+
+
 async def a_fork_at_no_fact_is_an_input_error(open_journal: OpenJournal) -> None:
     async with _bench(open_journal) as bench:
         journal = await bench.journal()
@@ -757,6 +767,7 @@ CHECKS: tuple[Check, ...] = (
     a_fork_goes_on_where_it_was_left,
     a_fork_of_a_fork_reads_through_both,
     a_fork_opens_from_the_compaction_it_shares,
+    a_fork_that_was_compacted_opens_with_its_own_beginning,
     a_fork_at_no_fact_is_an_input_error,
     a_sound_journal_verifies_clean,
     words_are_found_in_conversations,

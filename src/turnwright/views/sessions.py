@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from turnwright.schema.facts import (
     AttemptEnded,
+    ContextCompacted,
     ConversationOpened,
     InboxAdmitted,
     InboxWithdrawn,
@@ -97,6 +98,9 @@ def fold_session(state: Session, recorded: Recorded) -> Session:
             return replace(state, waiting=state.waiting + 1)
         case InboxWithdrawn():
             return replace(state, waiting=max(0, state.waiting - 1))
+        case ContextCompacted(waiting=waiting):
+            # Whoever opened the conversation did not read of those that came before.
+            return replace(state, waiting=max(state.waiting, len(waiting)))
         case SteeringDelivered():
             return replace(state, waiting=max(0, state.waiting - len(fact.inbox_ids)))
         case TurnEnded():

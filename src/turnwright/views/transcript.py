@@ -270,6 +270,11 @@ def fold_transcript(state: Transcript, recorded: Recorded) -> Transcript:
             return state if entry is None else _add(state, entry)
 
 
+def settled_so_far(state: Transcript) -> tuple[list[AnyEntry], Transcript]:
+    """What will not change any more, and the state without it: a reader who prints as it goes keeps nothing."""
+    return list(state.closed), replace(state, closed=Log())
+
+
 def entries(state: Transcript, *, live: bool = False) -> Iterator[AnyEntry]:
     """Everything so far, in reading order; what still waits in the inbox comes last. Only where the turn is known to
     run (`live`) does a call without an end read "running"."""

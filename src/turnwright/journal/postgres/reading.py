@@ -16,6 +16,7 @@ from turnwright.journal.stretches import (
     END,
     Read,
     Stretch,
+    first_facts,
     judged,
     missing,
     opened_blob,
@@ -101,11 +102,15 @@ async def _before(connection: Connection, conversation_id: ConversationId, seq: 
 
 
 async def _opening(connection: Connection, conversation_id: ConversationId) -> tuple[list[Read], Seq]:
-    for stretch in reversed(await _stretches(connection, conversation_id)):
+    stretches = await _stretches(connection, conversation_id)
+    for stretch in reversed(stretches):
         for row in await _landmarks(connection, stretch, COMPACTED, "DESC", 3):
             match read_row(stretch.owner, row):
                 case Recorded(fact=ContextCompacted(through_seq=through)) if 0 < through < row.seq:
-                    return await _since(connection, conversation_id, 0, 1), through
+                    head: list[Read] = []
+                    for seq in first_facts(stretches, through):
+                        head += await _since(connection, conversation_id, seq - 1, 1)
+                    return head, through
     return [], 0
 
 
