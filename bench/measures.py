@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import cold, encoding, normalising, undoing
+from bench import cold, encoding, normalising, opening, undoing
 from bench.provider import serving
 from bench.table import Row
 from turnwright.providers.dialects import DIALECTS
@@ -216,6 +216,47 @@ def following(bench: Bench) -> Iterator[Row]:
         yield Row(measure=f"{what} at a follower in another process, p99", unit="ms", ours=late_ms, most=20)
 
 
+def lasting(bench: Bench) -> Iterator[Row]:
+    """What long conversations cost: to look at, to run again, to keep."""
+    count = bench.count(100_000, 20_000)
+    for words, what in ((("show", "last"), "show, first screen"), (("resume", "last"), "resume")):
+        took_ms, mib = opening.fastest(words, count, bench.repeats)
+        yield Row(measure=f"{what}, of {count:,} facts", unit="ms", ours=took_ms, most=300)
+        yield Row(measure="  the same, memory", unit="MiB", ours=mib, most=200)
+    steps = bench.count(100, 30)
+    with serving("fleet", steps) as url:
+        figures = _worker("our", "replay", url, steps)
+    yield Row(
+        measure=f"replay of {steps} steps, model of 50 ms",
+        unit="s",
+        ours=figures["again_s"],
+        beside=figures["then_s"],
+        beside_is="as recorded",
+        ratio_most=0.02,
+    )
+    found = {}
+    for steps in (bench.count(1_000, 200), bench.count(500, 100)):
+        with serving("pages", steps) as url:
+            found[steps] = _worker("our", "pages", url, steps)
+    (steps, whole), (_, half) = found.items()
+    yield Row(
+        measure=f"journal of {steps:,} steps with results of 10 KB",
+        unit="MiB",
+        ours=whole["disk_mib"],
+        beside=whole["said_mib"],
+        beside_is="what was said",
+        ratio_most=1.3,
+    )
+    yield Row(
+        measure="  the same against half as many steps",
+        unit="MiB",
+        ours=whole["disk_mib"],
+        beside=half["disk_mib"],
+        beside_is="half",
+        ratio_most=2.1,
+    )
+
+
 def wire(bench: Bench) -> Iterator[Row]:
     """Normalising a stream, against reading and parsing it alone."""
     deltas = bench.count(8_000, 1_000)
@@ -272,6 +313,7 @@ MEASURES: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "starting": starting,
     "memory": memory,
     "following": following,
+    "lasting": lasting,
     "wire": wire,
     "undo": undo,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from turnwright import Agent, Limits, standard_tools, tool
@@ -39,6 +40,7 @@ async def noop(index: int = 0) -> str:
     return f"ok {index}"
 
 
+PAGE_BYTES = 10_000
 PAGE = "".join(f"{number:4}\tvalue = measure(value, {number})  # as before\n" for number in range(120, 160))
 """What `look` returns: forty lines, as a tool that reads a file gives them."""
 
@@ -74,7 +76,25 @@ async def swallow(text: str) -> str:
     return f"{len(text)} characters"
 
 
-SMALL_TOOLS = (noop, look, nap, swallow)
+@tool(effect="reads")
+async def page(index: int) -> str:
+    """Read 10 KB, each page another.
+
+    Args:
+        index: Which.
+    """
+    return text_of_page(index)
+
+
+def text_of_page(index: int) -> str:
+    """Like source code: it can be compressed about as well."""
+    lines = (sha256(f"{index} {number}".encode()).hexdigest() for number in range(200))
+    return "".join(f"{number:4}\t{line[:30]} = measure({line[:12]})\n" for number, line in enumerate(lines))[
+        :PAGE_BYTES
+    ]
+
+
+SMALL_TOOLS = (noop, look, nap, swallow, page)
 
 
 @asynccontextmanager

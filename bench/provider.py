@@ -34,6 +34,10 @@ def look(index: int) -> Call:
     return Call(name="look", arguments={"path": "src/service.py", "line": index})
 
 
+def page(index: int) -> Call:
+    return Call(name="page", arguments={"index": index})
+
+
 def bash(index: int) -> Call:
     """`true`, and a word without a process of its own, by which one call differs from the next."""
     return Call(name="bash", arguments={"command": f"true; echo {index}"})
@@ -56,6 +60,7 @@ PLANS: Mapping[str, Callable[[int], list[Step]]] = {
     "naps": lambda count: [Step(calls=[Call(name="nap", arguments={"index": each}) for each in range(count)]), DONE],
     "text": lambda count: [Step(text="word " * count, repeat="forever")],
     "drip": lambda count: [Step(text="word " * count, gap_s=DRIP_S, repeat="forever")],
+    "pages": lambda count: acting(count, page),
     "args": long_argument,
     "flood": flood,
 }

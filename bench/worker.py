@@ -20,8 +20,11 @@ import msgspec
 
 from bench import bare, following, ours
 from turnwright import Recorded
-from turnwright.schema.facts import StepStarted
+from turnwright.app.clock import SystemClock
+from turnwright.journal.sqlite import SqliteJournal
+from turnwright.schema.facts import Fact, ModelReplied, StepStarted, ToolEnded, ToolStarted, Unknown
 from turnwright.schema.live import TextDelta, ToolArgsDelta
+from turnwright.session.replay.run import replay
 from turnwright.wire.connection import Connection
 
 Figures: TypeAlias = dict[str, float]
@@ -259,6 +262,36 @@ async def our_crowd(run: Run) -> Figures:
         return {"mib": (resident_mib() - before) / run.count}
 
 
+async def our_pages(run: Run) -> Figures:
+    """What a run of long results leaves on disk, beside what it said, did and read."""
+    async with ours.agent(run.base_url, run.home) as agent:
+        answer = await agent.run(TASK)
+        facts = await agent_facts(run.home, answer.conversation_id)
+    said = sum(ours.PAGE_BYTES + len(fact.name) for fact in facts if isinstance(fact, ToolEnded))
+    said += sum(len(fact.arguments) for fact in facts if isinstance(fact, ToolStarted))
+    said += sum(len(fact.message.text) for fact in facts if isinstance(fact, ModelReplied))
+    disk = sum(path.stat().st_size for path in (run.home / "data" / "journal").iterdir())
+    return {"disk_mib": disk / 2**20, "said_mib": said / 2**20}
+
+
+async def agent_facts(home: Path, conversation_id: str) -> list[Fact | Unknown]:
+    async with await SqliteJournal.open(home / "data" / "journal", clock=SystemClock(), read_only=True) as journal:
+        return [recorded.fact for recorded in await journal.since(conversation_id)]
+
+
+async def our_replay(run: Run) -> Figures:
+    """A recorded run, executed again: how long it took then, and now."""
+    async with ours.agent(run.base_url, run.home) as agent:
+        answer = await agent.run(TASK)
+    async with await SqliteJournal.open(run.home / "data" / "journal", clock=SystemClock(), read_only=True) as journal:
+        facts = await journal.since(answer.conversation_id)
+    began = time.perf_counter()
+    again = await replay(facts)
+    took = time.perf_counter() - began
+    assert again.identical, again.divergence
+    return {"again_s": took, "then_s": again.recorded_ms / 1000}
+
+
 Measure: TypeAlias = Callable[[Run], Coroutine[Any, Any, Figures]]
 MEASURES: Mapping[str, Mapping[str, Measure]] = {
     "steps": {"our": our_steps, "bare": bare_steps, "committing": committing_steps},
@@ -271,6 +304,8 @@ MEASURES: Mapping[str, Mapping[str, Measure]] = {
     "peak": {"our": our_peak},
     "follow": {"our": our_follow},
     "crowd": {"our": our_crowd},
+    "pages": {"our": our_pages},
+    "replay": {"our": our_replay},
 }
 
 

@@ -24,7 +24,10 @@ from turnwright.schema.masking import Masker
 from turnwright.session.broadcast import Broadcast
 from turnwright.session.ports import Captures, Journal, Lease, WallClock
 
-BLOB_FROM_BYTES = 32 * 1024
+BLOB_FROM_BYTES = 8 * 1024
+"""Stored apart an output is compressed, and stored once however often it comes: files that are read again and again."""
+FAILED_BLOB_FROM_BYTES = 32 * 1024
+"""Of a call that failed, faces show the last line as it happens."""
 
 Known = TypeVar("Known", bound=KnownFact | Unknown)
 _Encoded: TypeAlias = tuple[KnownFact, bytes]
@@ -95,9 +98,9 @@ class Recorder:
     def _without_payload(self, fact: KnownFact, body: bytes, blobs: dict[str, bytes]) -> _Encoded:
         """Large payloads are stored once under their hash, in the same transaction as the fact that names them (F5)."""
         match fact:
-            case ToolEnded(output=output) if len(output) > BLOB_FROM_BYTES // 4:
+            case ToolEnded(output=output, outcome=outcome) if len(output) > BLOB_FROM_BYTES // 4:
                 data = output.encode()
-                if len(data) <= BLOB_FROM_BYTES:
+                if len(data) <= (BLOB_FROM_BYTES if outcome == "ok" else FAILED_BLOB_FROM_BYTES):
                     return fact, body
                 return _encoded(msgspec.structs.replace(fact, output="", output_blob=_set_apart(data, blobs)))
             case AttemptEnded():
