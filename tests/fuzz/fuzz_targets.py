@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from typing import Any, TypeVar
 
+import mcp_targets
 import msgspec
 from hypothesis import strategies as st
 
@@ -316,4 +317,8 @@ TARGETS: Mapping[str, Target] = {
         st.tuples(st.lists(st.sampled_from(TEXT_DIALECTS), min_size=1, max_size=6, unique=True), SPOKEN, CUTS),
         _read_text,
     ),
+    "mcp messages": Target(st.tuples(mcp_targets.MESSAGES, CUTS), mcp_targets.read_lines(same)),
+    "mcp arguments": Target(st.tuples(mcp_targets.ARGUMENTS, mcp_targets.SCHEMAS), mcp_targets.hold_arguments),
+    "mcp tools": Target(mcp_targets.DESCRIBED, mcp_targets.describe),
+    "mcp entries": Target(mcp_targets.WRITTEN | mcp_targets.ANY, mcp_targets.configure),
 }

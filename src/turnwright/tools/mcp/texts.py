@@ -17,14 +17,15 @@ from turnwright.tools.shorten import plain
 
 DESCRIPTION_CHARS_MAX = 4_000
 SCHEMA_BYTES_MAX = 64 * 1024
+SCHEMA_DEPTH_MAX = 32
 TOOLS_MAX = 500
 """Of one server."""
 
 
 def remote_tool(described: dict[str, Any]) -> RemoteTool | str:
     """`described` is an entry of `tools/list`. Text where it cannot be used, and why."""
-    name = str(described.get("name", ""))
-    if not name:
+    name = described.get("name")
+    if not isinstance(name, str) or not name:
         return "a tool without a name"
     schema = described.get("inputSchema")
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
@@ -32,7 +33,10 @@ def remote_tool(described: dict[str, Any]) -> RemoteTool | str:
     size = len(msgspec.json.encode(schema))
     if size > SCHEMA_BYTES_MAX:
         return f"{plain(name)}: its schema has {size:,} bytes; at most {SCHEMA_BYTES_MAX:,} are taken"
-    annotations = described.get("annotations") or {}
+    if _is_deeper(schema, SCHEMA_DEPTH_MAX):
+        return f"{plain(name)}: its schema is nested more than {SCHEMA_DEPTH_MAX} levels deep"
+    annotations = described.get("annotations")
+    annotations = annotations if isinstance(annotations, dict) else {}
     described_as = {key: described.get(key) for key in ("name", "title", "description", "inputSchema", "annotations")}
     return RemoteTool(
         name=name,
@@ -47,6 +51,17 @@ def wanted(tool: RemoteTool, settings: McpServer) -> bool:
     """Whether the configuration lets it be offered."""
     allowed = settings.allow is None or _any(tool.name, settings.allow)
     return allowed and not _any(tool.name, settings.deny)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Without descending further than that."""
+    match value:
+        case dict():
+            return levels == 0 or any(_is_deeper(each, levels - 1) for each in value.values())
+        case list():
+            return levels == 0 or any(_is_deeper(each, levels - 1) for each in value)
+        case _:
+            return False
 
 
 def _any(name: str, patterns: tuple[str, ...]) -> bool:
