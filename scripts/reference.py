@@ -11,7 +11,7 @@ import ast
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -24,7 +24,16 @@ from turnwright.cli.registry import COMMANDS
 from turnwright.schema import errors, facts, live, verdicts
 from turnwright.schema.facts import FACT_TYPES
 from turnwright.schema.limits import Dispatch, Limits, Retry
+from turnwright.schema.sandbox import UNCONFINED, Confinement
 from turnwright.schema.settings import Settings
+from turnwright.session.permissions.git import READS as GIT_READS
+from turnwright.session.permissions.levels import by_level
+from turnwright.session.permissions.readers import READERS
+from turnwright.session.permissions.risk import TIERS
+from turnwright.session.permissions.segments import KINDS, Segment
+from turnwright.session.permissions.shell import SHELLS
+from turnwright.session.permissions.tool_segments import FILES, OURS, WRITERS
+from turnwright.session.permissions.wrappers import RUNNERS, WRAPPERS
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by scripts/reference.py. Change the docstrings in the code, then: python3 dev.py write -->\n"
@@ -166,6 +175,66 @@ def _default_of(action: argparse.Action) -> str:
 def _help_of(action: argparse.Action) -> str:
     choices = f": {', '.join(f'`{choice}`' for choice in action.choices)}" if action.choices else ""
     return f"{action.help or ''}{choices}".replace("|", "\\|")
+
+
+def permissions_page() -> str:
+    """What each level of autonomy does by itself, and what is known of commands."""
+    confined = Confinement(level="workspace-write", tier="namespaces", network="off")
+    head = "| kind | what it is | 0 | 1 | 2 | 2, sandboxed | 3 | 3, sandboxed | 4 |"
+    columns = [(0, UNCONFINED), (1, UNCONFINED), (2, UNCONFINED), (2, confined), (3, UNCONFINED), (3, confined)]
+    columns += [(4, UNCONFINED)]
+    rows = []
+    for kind, said in KINDS.items():
+        segment = Segment(text="", kind=kind)
+        actions = [by_level(segment, autonomy, confinement)[0] for autonomy, confinement in columns]
+        rows.append(f"| `{kind}` | {said} | {' | '.join(actions)} |")
+    return "\n".join(
+        [
+            "# Permissions by default",
+            NOTE,
+            "What each level of autonomy does with each kind of act, before any rule. *Sandboxed*: commands are held",
+            "by a sandbox of rank 2 or more whose network is off or a list of hosts. How to use it is in",
+            "[Permissions](../how-to/permissions.md).",
+            "",
+            head,
+            f"| --- | --- |{' --- |' * len(columns)}",
+            *rows,
+            "",
+            "`network` is also allowed from autonomy 3 on where every machine it names is one of `permissions.hosts`.",
+            "",
+            "## Commands that only look",
+            "",
+            "As long as none of their options makes them do more, and what they name lies in the workspace:",
+            "",
+            _prose(READERS),
+            "",
+            f"`git` with: {_prose(GIT_READS)}",
+            "",
+            "`find`, `sed` and `awk` are read as the programs that they are given.",
+            "",
+            "## Commands that start another",
+            "",
+            "What they start is judged instead:",
+            "",
+            _prose([*WRAPPERS, *SHELLS, "eval", "trap"]),
+            "",
+            "These are judged too, with what they start: " + _prose(RUNNERS),
+            "",
+            "## Tools",
+            "",
+            f"Change files: {_prose(WRITERS)} Look at files: {_prose(FILES)} Touch nothing but the conversation: "
+            f"{_prose(OURS)}",
+            "",
+            "## Tiers of risk",
+            "",
+            "\n".join(f"- {tier}: {least} and more" for least, tier in TIERS),
+            "",
+        ]
+    )
+
+
+def _prose(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names)) + "."
 
 
 def exit_codes_page() -> str:
@@ -318,6 +387,7 @@ WRITTEN: dict[str, Callable[[], str]] = {
     "config.md": config_page,
     "cli.md": cli_page,
     "exit-codes.md": exit_codes_page,
+    "permissions.md": permissions_page,
     "facts.md": facts_page,
 }
 

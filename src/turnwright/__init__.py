@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from turnwright.schema.errors import TurnwrightError as TurnwrightError
     from turnwright.schema.facts import Recorded as Recorded
     from turnwright.schema.limits import Limits as Limits
+    from turnwright.schema.permissions import Permissions as Permissions
+    from turnwright.schema.permissions import Rule as Rule
     from turnwright.tools.context import ToolContext as ToolContext
     from turnwright.tools.registry import tool as tool
     from turnwright.tools.standard import standard_tools as standard_tools
@@ -21,7 +23,9 @@ _HOMES = {
     "Agent": "turnwright.app.agent",
     "Answer": "turnwright.app.agent",
     "Limits": "turnwright.schema.limits",
+    "Permissions": "turnwright.schema.permissions",
     "Recorded": "turnwright.schema.facts",
+    "Rule": "turnwright.schema.permissions",
     "ToolContext": "turnwright.tools.context",
     "ToolFailure": "turnwright.schema.errors",
     "TurnwrightError": "turnwright.schema.errors",
@@ -30,8 +34,8 @@ _HOMES = {
 }
 """Where the public names live. They are imported on first use: `import turnwright` costs and does nothing."""
 
-__all__ = ["Agent", "Answer", "Limits", "Recorded", "ToolContext", "ToolFailure", "TurnwrightError", "__version__"]
-__all__ += ["standard_tools", "tool"]
+__all__ = ["Agent", "Answer", "Limits", "Permissions", "Recorded", "Rule", "ToolContext", "ToolFailure"]
+__all__ += ["TurnwrightError", "__version__", "standard_tools", "tool"]
 
 
 def __getattr__(name: str) -> object:

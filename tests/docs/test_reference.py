@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_origin
 
 import msgspec
 import pytest
@@ -41,6 +41,8 @@ def settings_of(kind: type[msgspec.Struct], prefix: str = "") -> list[str]:
         key = f"{prefix}.{field.name}".strip(".") if own else prefix
         below = [each for each in (field.type, *get_args(field.type)) if inspect.isclass(each)]
         structs = [each for each in below if issubclass(each, msgspec.Struct)]
+        if get_origin(field.type) is tuple:
+            structs = []  # members of a list have no keys of their own
         named = field.type not in structs
         keys += settings_of(structs[0], f"{key}.<name>" if named else key) if structs else [key]
     return keys

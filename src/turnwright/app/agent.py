@@ -22,6 +22,7 @@ from turnwright.schema.errors import UsageError
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.limits import Limits, check_limits
 from turnwright.schema.parts import Usage
+from turnwright.schema.permissions import Permissions
 from turnwright.schema.settings import ENDPOINT
 from turnwright.schema.verdicts import StopReason
 from turnwright.session.broadcast import Event
@@ -66,9 +67,10 @@ class Agent:
         mode: str = "",
         ask: Callable[[str, Sequence[str]], Awaitable[str | None]] | None = None,
         trust_workspace: bool = False,
+        permissions: Permissions | None = None,
     ) -> None:
         """`trust_workspace`: the settings, instructions and skills that the workspace brings are used as they are. Left
-        out, only what the user has trusted (`turnwright trust`)."""
+        out, only what the user has trusted (`turnwright trust`). `permissions`: in place of those of the settings."""
         self._model = model
         self._endpoint = _endpoint_flags(model, base_url, dialect)
         self._api_key = api_key
@@ -80,6 +82,7 @@ class Agent:
         self._mode = mode
         self._ask: Ask = _asking(ask) if ask is not None else nobody_answers
         self._trust_workspace = trust_workspace
+        self._permissions = permissions
         self._engine: Engine | None = None
         self._opened: Any = None
 
@@ -125,7 +128,13 @@ class Agent:
     async def _turn(self, engine: Engine, task: str, conversation_id: ConversationId | None) -> AsyncIterator[Running]:
         model = None if isinstance(self._model, str) else self._model
         async with engine.session(
-            self._workspace, model=model, tools=self._tools, api_key=self._api_key, ask=self._ask, mode=self._mode
+            self._workspace,
+            model=model,
+            tools=self._tools,
+            api_key=self._api_key,
+            ask=self._ask,
+            permissions=self._permissions,
+            mode=self._mode,
         ) as session:
             if conversation_id is None:
                 opened = opening(engine.loaded.settings, self._workspace, "" if model is None else "given")

@@ -23,6 +23,7 @@ from turnwright.app.masked_tools import MaskedTools
 from turnwright.app.mcp import NO_SERVERS, McpServers, configured_servers, of_servers
 from turnwright.app.models import Opened, opened_model
 from turnwright.app.modes import Modes, modes_of
+from turnwright.app.permitted_tools import PermittedTools, permits_for
 from turnwright.app.skills import Skills, skill_tool, skills_for
 from turnwright.app.subagents import Sender
 from turnwright.app.trust import not_trusted
@@ -38,11 +39,13 @@ from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
 from turnwright.schema.errors import ConfigError, InputError
 from turnwright.schema.facts import ConversationOpened, Errand, Note
+from turnwright.schema.permissions import Permissions
+from turnwright.schema.sandbox import UNCONFINED
 from turnwright.schema.settings import Settings
 from turnwright.session.budget import Account
 from turnwright.session.conversation import Session
 from turnwright.session.subagents import TASK, within_errand
-from turnwright.tools.registry import Toolbox
+from turnwright.tools.registry import FunctionTool, Toolbox
 from turnwright.tools.standard import standard_tools
 
 RUNS_FOLDER = "runs"
@@ -76,6 +79,7 @@ class Engine:
         api_key: str | None = None,
         ask: Ask = nobody_answers,
         guards: Callable[[], Guards] | None = None,
+        permissions: Permissions | None = None,
         mode: str = "",
         json_object: bool = False,
         streamed: bool | None = None,
@@ -113,11 +117,21 @@ class Engine:
                 stack.push_async_callback(offer.close)
             masker = opened.masker.also(secret for entry in servers.entries for secret in entry.secrets)
             sending = self._sending(
-                workspace, errand, tools=tools, model=model, api_key=api_key, guards=guards, mcp=mcp
+                workspace,
+                errand,
+                tools=tools,
+                model=model,
+                api_key=api_key,
+                guards=guards,
+                mcp=mcp,
+                permissions=permissions,
             )
             if sending is None:
                 chosen = [each for each in chosen if each.__name__ != TASK]
             toolbox = Toolbox(chosen, machine=machine, source=offer, modes=modes.offers, only=_only(errand, settings))
+            permits = permits_for(
+                self.loaded, workspace, lambda: UNCONFINED, named=permissions, given=_brought(tools or ())
+            )
             stack.push_async_callback(toolbox.close)
             instructions = self._instructions(workspace, trust)
             nested = NestedInstructions(
@@ -130,7 +144,7 @@ class Engine:
             yield Session(
                 journal=self.journal,
                 model=opened.model,
-                tools=MaskedTools(InstructedTools(toolbox, nested), masker),
+                tools=PermittedTools(MaskedTools(InstructedTools(toolbox, nested), masker), permits),
                 context=PromptContext(
                     workspace=machine.workspace,
                     sandbox=machine.sandbox,
@@ -156,7 +170,7 @@ class Engine:
                 ids=SystemIds(self.clock.wall_ms),
                 masker=masker,
                 captures=opened.captures,
-                ask=ask,
+                ask=permits.asking(ask),
                 jitter=jitter,
                 limits=settings.loop.limits if errand is None else within_errand(settings.loop.limits, errand),
                 retry=settings.loop.retry,
@@ -172,6 +186,7 @@ class Engine:
                         for code, skipped in (("instructions", instructions.skipped), ("skills", skills.skipped))
                         for why in skipped
                     ),
+                    *(Note(code="narrowed", text=f"not used: {why}") for why in self.loaded.refused),
                     *map(
                         not_trusted,
                         (*self.loaded.untrusted, *instructions.untrusted, *skills.untrusted, *servers.untrusted),
@@ -257,6 +272,12 @@ def make_private(folder: Path) -> None:
     if not folder.is_dir():
         with suppress(OSError):
             folder.mkdir(parents=True, mode=0o700)
+
+
+def _brought(tools: Sequence[Callable[..., Any]]) -> frozenset[str]:
+    """The names of those that are the program's own."""
+    ours = {each.__name__ for each in standard_tools()}
+    return frozenset(FunctionTool.of(each).spec.name for each in tools if each.__name__ not in ours)
 
 
 def _chosen(

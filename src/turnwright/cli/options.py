@@ -33,6 +33,13 @@ def add_turn_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-steps", metavar="N", type=int, help="loop.limits.max_steps")
     parser.add_argument("--max-cost", metavar="USD", type=float, help="loop.limits.max_cost_usd")
     parser.add_argument("--max-tokens", metavar="N", type=int, help="loop.limits.max_tokens")
+    parser.add_argument(
+        "--autonomy",
+        metavar="0-4",
+        type=int,
+        choices=range(5),
+        help="permissions.autonomy: 0 looks, 4 does what no rule denies",
+    )
     parser.add_argument("--no-input", action="store_true", help="never ask; what needs an answer is denied")
     add_output_option(parser)
 
@@ -111,6 +118,8 @@ def flags_of(args: argparse.Namespace) -> list[Flag]:
         flags.append(Flag(path=("loop", "limits", "max_cost_usd"), value=args.max_cost, flag="--max-cost"))
     if getattr(args, "max_tokens", None) is not None:
         flags.append(Flag(path=("loop", "limits", "max_tokens"), value=args.max_tokens, flag="--max-tokens"))
+    if getattr(args, "autonomy", None) is not None:
+        flags.append(Flag(path=("permissions", "autonomy"), value=args.autonomy, flag="--autonomy"))
     return flags
 
 

@@ -37,6 +37,10 @@ class Folders(msgspec.Struct, frozen=True, kw_only=True):
     def trust(self) -> Path:
         return self.state / "trust.json"
 
+    @property
+    def always(self) -> Path:
+        return self.state / "always.json"
+
 
 def folders_of(environ: Mapping[str, str]) -> Folders:
     if home := environ.get("TURNWRIGHT_HOME"):

@@ -18,10 +18,12 @@ from turnwright.config.environment import environment_layer
 from turnwright.config.folders import Folders, folders_of
 from turnwright.config.layers import KeyPath, Layer, Leaf, Place, Said, dotted, layer_of, merged, settings_from
 from turnwright.config.mcp_servers import check_server
+from turnwright.config.narrowing import narrowed, rule_layers
 from turnwright.config.trust import Trust, trust_in
 from turnwright.config.yaml_file import file_bytes, said_in
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.limits import check_limits
+from turnwright.schema.permissions import RuleLayer
 from turnwright.schema.settings import Settings
 from turnwright.schema.trust import Untrusted
 
@@ -53,6 +55,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """What may be used of that which the project brings."""
     untrusted: tuple[Untrusted, ...] = ()
     """Its configuration, where it has one that was not used."""
+    rules: tuple[RuleLayer, ...] = ()
+    """`permissions.rules` of each layer, weakest first: they are not merged, each keeps its place."""
+    refused: tuple[str, ...] = ()
+    """What the project's configuration may not say, trusted or not, each with its place."""
 
     @property
     def assigned(self) -> dict[str, str]:
@@ -103,11 +109,19 @@ def load(
     layers.append(environment_layer(environ))
     layers.append(assigned_layer(assigned))
     layers.append(layer_of(_said(flags)))
+    layers, refused = narrowed(layers)
     leaves = merged(layers)
     settings = settings_from(leaves)
     _check(settings, leaves)
     return Loaded(
-        settings=settings, folders=folders, said=leaves, files=tuple(files), trust=trust, untrusted=tuple(untrusted)
+        settings=settings,
+        folders=folders,
+        said=leaves,
+        files=tuple(files),
+        trust=trust,
+        untrusted=tuple(untrusted),
+        rules=tuple(rule_layers(layers)),
+        refused=refused,
     )
 
 

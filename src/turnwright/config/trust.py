@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from turnwright.config.folders import Folders, project_root
-from turnwright.schema.errors import ConfigError
+from turnwright.config.owned_file import OwnedFile
 from turnwright.schema.trust import TRUSTED, Entry, Trusted, TrustKind, Untrusted, entry_of
 
 
@@ -27,73 +24,36 @@ class TrustStore:
     """One file for all folders of a user. Read when something is found that needs trust, never before."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = OwnedFile(
+            path,
+            dict[str, Agreed],
+            "The list of what is trusted",
+            "Mend it, or delete it and trust your folders again.",
+        )
 
     def folders(self) -> dict[str, Agreed]:
-        try:
-            raw = self._path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
-        except OSError as bad:
-            raise self._unreadable(bad.strerror or "it cannot be read") from bad
-        try:
-            return msgspec.json.decode(raw, type=dict[str, Agreed])
-        except msgspec.DecodeError as bad:
-            raise self._unreadable("it is damaged") from bad
+        return self._file.read()
 
     def of(self, folder: Path) -> Agreed:
         return self.folders().get(str(folder), Agreed())
 
     def agree(self, folder: Path, entries: Iterable[Entry]) -> None:
         given = {entry.key: entry.sha256 for entry in entries}
-        with self._changing() as folders:
+        with self._file.changing() as folders:
             before = folders.get(str(folder), Agreed())
             declined = {key: sha256 for key, sha256 in before.declined.items() if key not in given}
             folders[str(folder)] = Agreed(trusted={**before.trusted, **given}, declined=declined)
 
     def decline(self, folder: Path, entries: Iterable[Entry]) -> None:
         given = {entry.key: entry.sha256 for entry in entries}
-        with self._changing() as folders:
+        with self._file.changing() as folders:
             before = folders.get(str(folder), Agreed())
             folders[str(folder)] = Agreed(trusted=before.trusted, declined={**before.declined, **given})
 
     def revoke(self, folder: Path) -> bool:
         """Whether there was anything to take back."""
-        with self._changing() as folders:
+        with self._file.changing() as folders:
             return folders.pop(str(folder), None) is not None
-
-    @contextmanager
-    def _changing(self) -> Iterator[dict[str, Agreed]]:
-        """Under a lock, over what others have written meanwhile; replaced whole, so that nobody reads half of it."""
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                folders = self.folders()
-                yield folders
-                self._replace(msgspec.json.format(msgspec.json.encode(folders)))
-            finally:
-                os.close(lock)
-        except OSError as bad:
-            raise ConfigError(
-                f"What is trusted cannot be written to {self._path}: {bad.strerror}.", remedy="Check its folder."
-            ) from bad
-
-    def _replace(self, data: bytes) -> None:
-        draft = self._path.with_suffix(f".{os.getpid()}.tmp")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path)
-
-    def _unreadable(self, why: str) -> ConfigError:
-        return ConfigError(
-            f"The list of what is trusted, {self._path}, cannot be used: {why}.",
-            remedy="Mend it, or delete it and trust your folders again.",
-        )
 
 
 class Trust:

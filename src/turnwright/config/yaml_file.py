@@ -113,8 +113,10 @@ class _Reader:
         self._allow(event, depth)
         if isinstance(event, self._kinds.ScalarEvent):
             return _plain(event)
+        if isinstance(event, self._kinds.MappingStartEvent):
+            return {".".join(said.path): said.value for said in self._mapping((), depth)}
         if not isinstance(event, self._kinds.SequenceStartEvent):
-            raise self._refused(event, "a list holds plain values only")
+            raise self._refused(event, "this is neither a value nor a list")
         items = []
         while not isinstance(inner := next(self._events), self._kinds.SequenceEndEvent):
             items.append(self._item(inner, depth + 1))

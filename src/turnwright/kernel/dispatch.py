@@ -16,13 +16,13 @@ from turnwright.kernel.preview import preview_of
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.subagent import result_of
 from turnwright.schema.errors import ToolFailure
-from turnwright.schema.facts import ApprovalAnswered, ApprovalAsked, Fact, ToolEnded, ToolStarted
+from turnwright.schema.facts import ApprovalAnswered, ApprovalAsked, Fact, Note, ToolEnded, ToolStarted
 from turnwright.schema.ids import CallId, ConversationId, StepId, TurnId
 from turnwright.schema.limits import Dispatch
 from turnwright.schema.live import ToolOutput
 from turnwright.schema.messages import ToolCall
 from turnwright.schema.prompt import ToolSpec
-from turnwright.schema.tools import Asks, Ready, ToolOutcome, Unfit
+from turnwright.schema.tools import NO_ANSWER, Asks, Ready, ToolOutcome, Unfit
 from turnwright.schema.verdicts import Effect, idempotency_of
 
 SEEN_CHARS = 2_000
@@ -39,6 +39,8 @@ class Planned(msgspec.Struct, frozen=True):
     effect: Effect
     together: bool
     asks: Asks | None = None
+    note: Note | None = None
+    """On record with its start."""
     same: tuple[ToolCall, ...] = ()
 
 
@@ -47,6 +49,7 @@ class Refused(msgspec.Struct, frozen=True):
     problem: str
     guard: str = ""
     """Who forbade it."""
+    note: Note | None = None
 
 
 def plan(
@@ -68,7 +71,7 @@ def plan(
             refused.append(Refused(call, f"not executed: {by.why}", by.guard))
             continue
         if isinstance(ready, Unfit):
-            refused.append(Refused(call, ready.problem))
+            refused.append(Refused(call, ready.problem, note=ready.note))
             continue
         spec = specs[call.name]
         alike = (call.name, call.arguments)
@@ -80,7 +83,8 @@ def plan(
             first_alike[alike] = len(flat)
         asks = ready if isinstance(ready, Asks) else None
         together = (spec.effect == "reads" or spec.concurrent) and asks is None
-        flat.append(Planned(call, ready.arguments, spec.effect, together, asks))
+        note = ready.note if isinstance(ready, Ready) else None
+        flat.append(Planned(call, ready.arguments, spec.effect, together, asks, note))
         if spec.effect != "reads":
             # What a read saw before an effect is not what it would see after.
             first_alike.clear()
@@ -167,14 +171,17 @@ class Dispatcher:
         todo = [call for call in calls if call.id not in self._early]
         batches, refused = plan(todo, {call.id: self.check(call, specs) for call in todo}, specs, forbidden)
         for one in refused:
+            if one.note is not None:
+                self._scribe.note(self._stamp(one.note, one.call.id))
             outcome = ToolOutcome(output=one.problem, detail={"guard": one.guard} if one.guard else {})
             self._scribe.note(self._ended(one.call, outcome, 0.0, outcome_as="refused"))
         try:
             while self._running:
                 await self._next_end()
             for batch in batches:
-                if batch[0].asks is None or await self._allowed(batch[0], batch[0].asks):
-                    await self._run_batch(batch)
+                allowed = batch if batch[0].asks is None else await self._allowed(batch[0], batch[0].asks)
+                if allowed:
+                    await self._run_batch(allowed)
         except BaseException:
             await self._interrupt()
             raise
@@ -196,7 +203,7 @@ class Dispatcher:
             self._may_start_early = self._may_start_early and (reads or isinstance(ready, Unfit))
             if isinstance(ready, Ready) and self._may_start_early:
                 self._early.add(call.id)
-                await self._start([Planned(call, ready.arguments, "reads", True)])
+                await self._start([Planned(call, ready.arguments, "reads", True, note=ready.note)])
 
     async def drop_early(self) -> None:
         """The reply failed: what was started for it is stopped, and its results belong to no call."""
@@ -204,13 +211,28 @@ class Dispatcher:
         self._early.clear()
         self.considered, self._may_start_early = 0, True
 
-    async def ask(self, call_id: CallId, question: str, choices: Sequence[str], tool: str = "") -> str | None:
+    async def ask(
+        self,
+        call_id: CallId,
+        question: str,
+        choices: Sequence[str],
+        tool: str = "",
+        segment: str = "",
+        rule: str = "",
+    ) -> str | None:
         """The question is on record before it is put, the answer before it is used. What the user said before a crash
         is not asked again."""
         if (known := self._scribe.history.answer_from_before(call_id, question)) is not None:
             return known
         approval_id = self.ports.ids.new("approval")
-        asked = ApprovalAsked(approval_id=approval_id, question=question, choices=tuple(choices), tool=tool)
+        asked = ApprovalAsked(
+            approval_id=approval_id,
+            question=question,
+            choices=tuple(choices),
+            tool=tool,
+            segment=segment,
+            rule=rule,
+        )
         await self._scribe.record(self._stamp(asked, call_id))
         put = Question(
             approval_id=approval_id,
@@ -218,13 +240,19 @@ class Dispatcher:
             text=question,
             choices=tuple(choices),
             tool=tool,
+            segment=segment,
+            rule=rule,
         )
         with self._asking():
             answer = await self.ports.ask(put)
         await self._scribe.record(
             self._stamp(
                 ApprovalAnswered(
-                    approval_id=approval_id, answer=answer or "", by="nobody" if answer is None else "user"
+                    approval_id=approval_id,
+                    answer=answer or "",
+                    by="nobody" if answer is None else "user",
+                    segment=segment,
+                    rule=rule,
                 ),
                 call_id,
             )
@@ -248,16 +276,22 @@ class Dispatcher:
             await self._scribe.record(self._stamp(ended, context.call_id))
         return result_of(ended)
 
-    async def _allowed(self, planned: Planned, asks: Asks) -> bool:
-        """A call that needs a yes runs alone, once that is on record; otherwise the model reads why it did not."""
+    async def _allowed(self, planned: Planned, asks: Asks) -> Sequence[Planned]:
+        """A call that needs a yes runs alone, once that is on record; otherwise the model reads why it did not. What
+        was answered a moment ago may have settled it already."""
         call = planned.call
-        answer = await self.ask(call.id, asks.question, asks.choices, call.name)
+        now = self.ports.tools.check(call.name, call.arguments)
+        if isinstance(now, Ready):
+            return [msgspec.structs.replace(planned, note=now.note)]
+        answer = await self.ask(call.id, asks.question, asks.choices, call.name, asks.segment, asks.rule)
         if answer in asks.grants:
-            return True
-        why = "nobody could answer whether it may run, which is a no" if answer is None else f"the user said: {answer}"
+            return [planned]
+        why = f"the user said: {answer}"
+        if answer is None:
+            why = f"{NO_ANSWER}. {asks.remedy}" if asks.remedy else NO_ANSWER
         for refused in (call, *planned.same):
             self._scribe.note(self._ended(refused, ToolOutcome(output=f"not executed: {why}"), 0.0, "refused"))
-        return False
+        return []
 
     async def _run_batch(self, batch: Sequence[Planned]) -> None:
         waiting = deque(batch)
@@ -270,7 +304,8 @@ class Dispatcher:
 
     async def _start(self, planned: Iterable[Planned]) -> None:
         started = list(planned)
-        await self._scribe.record(*(self._started(one) for one in started))
+        notes = [self._stamp(one.note, one.call.id) for one in started if one.note is not None]
+        await self._scribe.record(*notes, *(self._started(one) for one in started))
         for one in started:
             if one.effect == "writes":
                 self._preview(one)

@@ -226,6 +226,10 @@ class ApprovalAsked(Fact, frozen=True, kw_only=True, tag="approval.asked"):
     question: str
     choices: tuple[str, ...] = ()
     tool: str = ""
+    segment: str = ""
+    """The piece of the call that it is about: one command of a line, a path."""
+    rule: str = ""
+    """The rule, or the level of autonomy, that asks."""
 
 
 class ApprovalAnswered(Fact, frozen=True, kw_only=True, tag="approval.answered"):
@@ -234,6 +238,9 @@ class ApprovalAnswered(Fact, frozen=True, kw_only=True, tag="approval.answered")
     approval_id: str
     answer: str
     by: Literal["user", "rule", "nobody"]
+    segment: str = ""
+    rule: str = ""
+    """As they were asked about."""
 
 
 class GuardTripped(Fact, frozen=True, kw_only=True, tag="guard.tripped"):

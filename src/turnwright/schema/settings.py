@@ -12,6 +12,7 @@ import msgspec
 from turnwright.schema.guards import Completion, Guards
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 from turnwright.schema.mcp import Mcp
+from turnwright.schema.permissions import Permissions
 from turnwright.schema.verdicts import Effect
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -354,6 +355,7 @@ class Settings(Section, frozen=True, kw_only=True):
     journal: JournalSettings = JournalSettings()
     versions: VersionSettings = VersionSettings()
     subagents: SubagentSettings = SubagentSettings()
+    permissions: Permissions = Permissions()
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""

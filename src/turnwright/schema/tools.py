@@ -6,8 +6,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from turnwright.schema.facts import Note
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.messages import Image
+
+PERMISSION_NOTES = frozenset({"permitted", "denied", "risk"})
+"""Codes of the notes that a decision about a call leaves on record."""
+
+NO_ANSWER = "nobody could answer whether it may run, which is a no"
+"""What the model reads then, before what would help."""
 
 Detail: TypeAlias = dict[str, str | int | float | bool | None]
 """Evidence by the tool, kept in `tool.ended`: exit_code, sha256_before, sha256_after, matcher."""
@@ -17,12 +24,16 @@ class Ready(msgspec.Struct, frozen=True):
     """A call whose arguments fit the tool's schema."""
 
     arguments: dict[str, Any]
+    note: Note | None = None
+    """What is to be on record before it runs: a permission that is not a matter of course, a risk."""
 
 
 class Unfit(msgspec.Struct, frozen=True):
     """Why a call must not be executed, worded for the model."""
 
     problem: str
+    note: Note | None = None
+    """Which rule forbade it, for the record."""
 
 
 class Asks(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +44,12 @@ class Asks(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ("yes", "no")
     grants: tuple[str, ...] = ("yes",)
     """The answers that let it run. Any other is a no, and so is none."""
+    segment: str = ""
+    """The piece of the call that the question is about."""
+    rule: str = ""
+    """What asks for it."""
+    remedy: str = ""
+    """What would have let it run where nobody can answer."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,6 +59,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conversation_id: ConversationId
     text: str
     choices: tuple[str, ...] = ()
+    segment: str = ""
+    rule: str = ""
     tool: str = ""
     """The tool that asks whether it may run; empty where a tool asks something of its own."""
 

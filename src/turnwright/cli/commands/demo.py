@@ -25,7 +25,8 @@ from turnwright.views.trace import trace_lines
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", metavar="DIR", help="make the project in this folder (default: a temporary one)")
-    parser.set_defaults(config=None)
+    # Its project, its model and so its commands are its own: nobody needs to be asked about them.
+    parser.set_defaults(config=None, autonomy=4)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -68,6 +68,7 @@ from turnwright.schema.live import LiveEvent
 from turnwright.schema.messages import AssistantMessage, RuntimeMessage, ToolCall
 from turnwright.schema.parts import Part
 from turnwright.schema.prompt import Prompt, ToolSpec
+from turnwright.schema.tools import NO_ANSWER, PERMISSION_NOTES
 from turnwright.schema.verdicts import Effect
 from turnwright.session.replay.parts import recorded_end, recorded_parts
 from turnwright.session.replay.tape import INTERRUPTIONS, Tape, trips
@@ -296,6 +297,8 @@ class RecordedTools:
         parsed: dict[str, Any] = msgspec.json.decode(arguments or "{}")
         asked: ApprovalAsked | None = None
         answered: ApprovalAnswered | None = None
+        note: Note | None = None
+        remedy = ""
         for _, fact in self._tape.coming():
             if fact.call_id != call_id or isinstance(fact, StepStarted):
                 continue
@@ -306,15 +309,18 @@ class RecordedTools:
                     answered = fact
                 case ToolStarted() if asked is not None and answered is not None:
                     return _asks(parsed, asked, (answered.answer,))
+                case Note(code=code) if code in PERMISSION_NOTES:
+                    note = msgspec.structs.replace(fact, turn_id=None, step_id=None, call_id=None)
                 case ToolStarted():
-                    return Ready(parsed)
+                    return Ready(parsed, note)
                 case ToolEnded(outcome="refused", output=output) if asked is None:
-                    return Unfit(output)
-                case ToolEnded():
+                    return Unfit(output, note)
+                case ToolEnded(output=output):
+                    remedy = output.partition(NO_ANSWER)[2].removeprefix(". ")
                     break
                 case _:
                     pass
-        return _asks(parsed, asked, ()) if asked is not None else Ready(parsed)
+        return _asks(parsed, asked, (), remedy) if asked is not None else Ready(parsed)
 
     def _which(self, name: str, arguments: str) -> CallId | None:
         """Calls that look the same are checked in their order."""
@@ -436,8 +442,16 @@ _ANY = ToolSpec(name="(none)", description="", parameters={"type": "object"})
 """Stands for tools that were offered and never called."""
 
 
-def _asks(arguments: dict[str, Any], asked: ApprovalAsked, grants: tuple[str, ...]) -> Asks:
-    return Asks(arguments=arguments, question=asked.question, choices=asked.choices, grants=grants)
+def _asks(arguments: dict[str, Any], asked: ApprovalAsked, grants: tuple[str, ...], remedy: str = "") -> Asks:
+    return Asks(
+        arguments=arguments,
+        question=asked.question,
+        choices=asked.choices,
+        grants=grants,
+        segment=asked.segment,
+        rule=asked.rule,
+        remedy=remedy,
+    )
 
 
 class RecordedSubagents:

@@ -30,6 +30,7 @@ from turnwright.schema.facts import (
     WorkspaceSaved,
 )
 from turnwright.schema.ids import CallId, Seq
+from turnwright.schema.tools import PERMISSION_NOTES
 from turnwright.schema.verdicts import StopReason
 from turnwright.session.cancel import Cancellation
 from turnwright.session.replay.clock import RecordedClock
@@ -41,6 +42,7 @@ OUTSIDE = (ConversationOpened, InboxAdmitted, InboxWithdrawn, WorkspaceSaved, Un
 """Facts that others than the loop record while it runs: taken over as they are."""
 NOTES_OF_THE_LOOP = frozenset(
     {"turn-resumed", "wrap-up", "alert", "prefix-changed", "compaction-failed", "budget-warning", "mode-told"}
+    | PERMISSION_NOTES
 )
 INTERRUPTIONS: frozenset[StopReason] = frozenset({"cancelled", "idle-timeout", "step-timeout", "wall-timeout"})
 """What ends a turn from outside of its own order of things."""
