@@ -123,15 +123,17 @@ class PermittedTools:
 
     def check(self, name: str, arguments: str) -> Ready | Unfit | Asks:
         checked = self._tools.check(name, arguments)
-        if not isinstance(checked, Ready):
+        if isinstance(checked, Unfit):
             return checked
         decision = self._permits.decide(name, self._effects.get(name, "runs"), checked.arguments)
         match decision.action:
-            case "allow":
+            case "allow" if isinstance(checked, Ready):
                 return Ready(checked.arguments, checked.note or _note(decision, self._permits.autonomy))
+            case "allow" | "ask" if isinstance(checked, Asks):
+                return checked  # the tool asks for itself, and one question is enough
             case "ask":
                 return self._permits.asks(decision, checked.arguments)
-            case "deny":
+            case _:
                 said = f"not executed: {decision.tool} may not: {decision.segment} ({decision.rule})"
                 return Unfit(f"{said}. Do it another way, or say why it is needed.", _said("denied", decision, said))
 
