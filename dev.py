@@ -12,6 +12,7 @@ usage: python3 dev.py COMMAND [ARGUMENT ...]
     judges    the official SDKs beside our codecs, on recorded and on faulty bodies
     replays   ten recorded runs, each run again, and again with one byte changed
     crashes   kill it anywhere, carry it on, and count what was lost or doubled; --all, --seeds N, --only NAME
+    journal   ten thousand power cuts, and every call to the disk that may fail
     weather   recorded traffic, the fault table and faults by chance, all of it and through real processes
     write     bring the generated files up to date (schema, reference, style)
     lock      resolve constraints.txt anew (needs uv)
@@ -40,6 +41,7 @@ CONSTRAINTS = ROOT / "constraints.txt"
 PROGRAMS = {
     "crashes": "tests/crash/table.py",
     "fuzz": "tests/fuzz/fuzz.py",
+    "journal": "tests/journal/prove.py",
     "judges": "tests/judges/judges.py",
     "replays": "tests/replay/ten_runs.py",
     "weather": "tests/weather/report.py",
@@ -101,7 +103,7 @@ def main(arguments: list[str]) -> int:
         case "bench":
             setup()
             return run(["-m", "bench", *rest])
-        case "crashes" | "fuzz" | "replays" | "weather" | "judges":
+        case "crashes" | "fuzz" | "replays" | "weather" | "judges" | "journal":
             setup()
             return run([PROGRAMS[command], *rest])
         case "write":

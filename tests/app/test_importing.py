@@ -103,6 +103,22 @@ def test_it_goes_on_as_a_conversation_of_ours(
     assert main(["journal", "verify"]) == 0
 
 
+@pytest.mark.parametrize("name", ["claude-code-2", "codex-0.6x"])
+def test_it_forks_into_a_conversation_that_runs(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text("- {calls: [{name: ls, arguments: {path: .}}]}\n- {text: Gone on in the fork.}\n")
+    came = str(came_in(FILES / f"{name}.jsonl", capfd)["conversation_id"])
+    assert main(["show", came, "--json"]) == 0
+    before = capfd.readouterr().out.splitlines()
+    model = ["--model", f"scripted/{script}", "--cwd", str(tmp_path / "work"), "--output", "json"]
+    assert main(["run", "--fork", came, "and now?", *model]) == 0
+    said = json.loads(capfd.readouterr().out)
+    assert (said["text"], said["conversation_id"] == came) == ("Gone on in the fork.", False)
+    assert main(["show", came, "--json"]) == 0
+    assert capfd.readouterr().out.splitlines() == before
+    assert main(["journal", "verify"]) == 0
+
+
 def test_what_came_in_does_not_come_in_twice(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first = came_in(SESSIONS[0], capfd)
     again = came_in(SESSIONS[0], capfd)

@@ -76,7 +76,7 @@ async def test_a_read_only_disk(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("step", [pytest.param(3, marks=[pytest.mark.slow, pytest.mark.timeout(600)]), 40])
+@pytest.mark.parametrize("step", [pytest.param(11, marks=[pytest.mark.slow, pytest.mark.timeout(600)]), 40])
 def test_a_disk_that_fails_at_any_call(tmp_path: Path, step: int) -> None:
     [said] = run(sys.executable, faulty.__file__, str(tmp_path), str(step))
     print(said)
