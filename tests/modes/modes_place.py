@@ -52,16 +52,17 @@ class Place:
         self.home.mkdir()
         self._capture = capture
 
-    def run(self, *arguments: str, script: str = "", config: str = "") -> Ran:
-        """`run "do it"` with this script and configuration, or whatever the arguments say; shown as a stream."""
+    def run(self, *arguments: str, script: str = "", config: str = "", model: str = "script") -> Ran:
+        """`run "do it"` with this script and configuration, or whatever the arguments say; shown as a stream. Without a
+        `model` it is the configured one."""
         allowed = {"permissions": {"autonomy": 4}} if "permissions" in Settings.__struct_fields__ else {}
         (self.home / "config.yaml").write_text(yaml.safe_dump({**yaml.safe_load(config or "{}"), **allowed}))
         written = self.root / "script.yaml"
         if script:
             written.write_text(script)
         begin = arguments or ("run", "do it")
-        model = ("--model", f"scripted/{written}") if begin[0] in ("run", "resume") else ()
-        code = main([*begin, *model, "--cwd", str(self.work), "--output", "stream-json"])
+        scripted = ("--model", f"scripted/{written}") if model else ()
+        code = main([*begin, *scripted, "--cwd", str(self.work), "--output", "stream-json"])
         told = self._capture.readouterr()
         return Ran(code, [json.loads(line) for line in told.out.splitlines()], told.err)
 

@@ -179,6 +179,8 @@ class Engine:
                 mode=modes.first,
                 course=modes.course,
                 stays_in_mode=bool(mode),
+                tiers=opened.tiers,
+                reasoning={"on": True, "off": False}.get(settings.reasoning),
                 task_class=None if settings.loop.task_class == "auto" else settings.loop.task_class,
                 notices=(
                     *(

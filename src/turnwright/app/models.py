@@ -18,7 +18,8 @@ from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.masking import Masker, names_a_secret
 from turnwright.schema.routes import Route
-from turnwright.schema.settings import ENDPOINT, Provider, Settings, TextDialect
+from turnwright.schema.settings import ENDPOINT, Provider, Settings, TextDialect, TierSettings
+from turnwright.schema.tiers import Tier, Tiers
 from turnwright.session.ports import Captures, NoCaptures
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     model: Model
     masker: Masker = Masker()
     captures: Captures = NoCaptures()
+    tiers: Tiers | None = None
+    """Where each tier's requests go; None where all are answered by one model."""
 
 
 async def opened_model(
@@ -58,6 +61,10 @@ async def opened_model(
         raise ConfigError(
             "No model is chosen.",
             remedy="Give --model provider/name, or set `model` in config.yaml or TURNWRIGHT_MODEL.",
+        )
+    if (name == DEMO or name.startswith(SCRIPTED)) and _tier_models(loaded.settings.tiers):
+        raise ConfigError(
+            f"tiers: there are none beside the model {name}.", remedy="Leave them out, or choose a provider's model."
         )
     if name == DEMO:
         from turnwright.app.demo import demo_model
@@ -91,7 +98,9 @@ async def _http_model(
     from turnwright.wire.proxies import proxies_from
 
     settings = loaded.settings
-    names = list(dict.fromkeys([settings.model, *settings.providers.routing.fallback]))
+    listed = [settings.model, *settings.providers.routing.fallback]
+    tiers = _tier_models(settings.tiers)
+    names = list(dict.fromkeys([*listed, *tiers.values()]))
     providers = [provider_and_model(settings, name)[0] for name in names]
     library = await library_for(settings, providers, cache=loaded.folders.cache, wall_ms=clock.wall_ms())
     ways = []
@@ -128,10 +137,48 @@ async def _http_model(
         alerts=settings.providers.routing.alerts,
         streams=_streams(loaded, clock, [way.route.name for way in ways], streamed),
         complete=facts,
+        only_preferred={_route_name(settings, name) for name in tiers.values() if name not in listed},
     )
     if not router.resting(first := ways[0].route.name):
         await attempts.learn(first)
-    return Opened(model=router, masker=masker, captures=captures)
+    return Opened(model=router, masker=masker, captures=captures, tiers=_tiers(settings, tiers))
+
+
+def _tier_models(tiers: TierSettings) -> dict[Tier, str]:
+    """Those that are named."""
+    named: dict[Tier, str] = {"light": tiers.light, "coder": tiers.coder, "reasoner": tiers.reasoner}
+    return {tier: model for tier, model in named.items() if model}
+
+
+def _tiers(settings: Settings, models: Mapping[Tier, str]) -> Tiers | None:
+    if not models:
+        return None
+
+    def route(tier: Tier) -> str:
+        return _route_name(settings, models.get(tier, settings.model))
+
+    return Tiers(
+        light=route("light"),
+        coder=route("coder"),
+        reasoner=route("reasoner"),
+        fallbacks=tuple(_route_name(settings, name) for name in settings.providers.routing.fallback),
+        forced=settings.tiers.force or None,
+        escalate_at=settings.tiers.escalate_at,
+        calm_steps=settings.tiers.calm_steps,
+    )
+
+
+def _route_name(settings: Settings, name: str) -> str:
+    return "/".join(provider_and_model(settings, name))
+
+
+def _check_reasoning(wanted: str, name: str, known: Known) -> None:
+    """What the model cannot do is refused now, and not by its host."""
+    if wanted == "on" and known.reasoning is False:
+        raise ConfigError(
+            f"reasoning is on, and {name} does not think.",
+            remedy=f"Choose another model, or set catalogue.models.{name.partition('/')[2]}.reasoning if it does.",
+        )
 
 
 def _streams(
@@ -174,6 +221,7 @@ def _way(settings: Settings, name: str, environ: Mapping[str, str], api_key: str
     key = key_of(provider, configured, variables, explicit=api_key, environ=environ, optional=profile.key_optional)
     library.check(provider, model)
     known = library.known(provider, model)
+    _check_reasoning(settings.reasoning, f"{provider}/{model}", known)
     quirks = quirks_for(profile, known, library.entry(provider, model))
     tools = text_dialects(configured.tool_dialects, settings.tools.dialects, profile.tool_dialects)
     if tools:

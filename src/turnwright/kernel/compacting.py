@@ -30,6 +30,7 @@ from turnwright.schema.messages import RuntimeMessage
 from turnwright.schema.modes import Course
 from turnwright.schema.prompt import Prompt
 from turnwright.schema.routes import Route
+from turnwright.schema.tiers import Tiers
 from turnwright.schema.verdicts import Effect, TaskClass
 
 Why: TypeAlias = Literal["threshold", "overflow", "asked"]
@@ -51,6 +52,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     step_id: StepId | None
     course: Course
     task_class: TaskClass
+    tiers: Tiers | None
+    reasoning: bool | None
 
 
 class Compactor:
@@ -175,6 +178,11 @@ def _so_far(tally: Tally, where: Place) -> TurnSoFar:
         mode_steps=tally.mode_steps,
         mode_told=tally.mode_told,
         task_class=where.task_class,
+        tiers=where.tiers,
+        reasoning=where.reasoning,
+        tier=tally.tier.tier,
+        tier_base=tally.tier.base,
+        tiers_off=tally.tier.off,
         steps=tally.steps,
         usage=tally.usage,
         cost_usd=tally.cost_usd,

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from turnwright.kernel.spending import Standing
+from turnwright.kernel.tiers import Standing as TierStanding
 from turnwright.schema.facts import (
     ApprovalAnswered,
     AttemptEnded,
@@ -85,10 +86,12 @@ class Tally(msgspec.Struct, kw_only=True):
     """The mode that was last explained in the conversation itself."""
     answered: bool = False
     """The last reply was whole and called nothing."""
+    tier: TierStanding = msgspec.field(default_factory=TierStanding)
     warned: frozenset[str] = frozenset()
     """The limits of which it was said that they are near."""
 
     def apply(self, fact: Fact | Unknown) -> None:
+        self.tier.apply(fact)
         match fact:
             case StepStarted():
                 self.steps += 1
@@ -134,6 +137,7 @@ class Tally(msgspec.Struct, kw_only=True):
             mode=so_far.mode,
             mode_steps=so_far.mode_steps,
             mode_told=so_far.mode_told,
+            tier=TierStanding(tier=so_far.tier, base=so_far.tier_base, off=so_far.tiers_off),
             steps=so_far.steps,
             usage=so_far.usage,
             cost_usd=so_far.cost_usd,

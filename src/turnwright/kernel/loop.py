@@ -34,6 +34,7 @@ from turnwright.kernel.retry import strategy_for
 from turnwright.kernel.sample import Sampled, Sampler, Step
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.subagent import left_behind, result_of
+from turnwright.kernel.tiers import first_notes, next_note
 from turnwright.schema.errors import JournalError, MachineError
 from turnwright.schema.facts import (
     ContextCompacted,
@@ -53,6 +54,7 @@ from turnwright.schema.messages import AssistantMessage, Image, RuntimeMessage, 
 from turnwright.schema.modes import Course
 from turnwright.schema.parts import Usage
 from turnwright.schema.prompt import Prompt, ToolSpec
+from turnwright.schema.tiers import Tier, Tiers
 from turnwright.schema.verdicts import Effect, StopReason, TaskClass, Verdict
 
 CHANGES: frozenset[Effect] = frozenset({"writes", "runs"})
@@ -80,6 +82,9 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     begun: Tally | None = None
     task_class: TaskClass = "other"
     task_signals: tuple[str, ...] = ()
+    tiers: Tiers | None = None
+    tier: Tier | None = None
+    reasoning: bool | None = None
     purpose: str = "turn"
     """What its model calls are metered as."""
     route: str = ""
@@ -99,6 +104,7 @@ class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Where the last attempt went."""
     mode: str
     """In which it ended."""
+    tier: Tier | None
 
 
 async def run_turn(turn: Turn, ports: Ports, record: Record) -> TurnOutcome:
@@ -162,6 +168,7 @@ class _RunningTurn:
 
     async def open(self) -> None:
         await self.say_it_begins()
+        self.choose_tier()
         self.begin_version()
 
     async def say_it_begins(self) -> None:
@@ -190,6 +197,9 @@ class _RunningTurn:
                 task_class=turn.task_class,
                 task_signals=turn.task_signals,
                 course=turn.course,
+                tiers=turn.tiers,
+                tier=turn.tier,
+                reasoning=turn.reasoning,
             )
         )
 
@@ -217,6 +227,7 @@ class _RunningTurn:
                     self.deliver_steering()
             if last is None:
                 self.go_on_to_next_mode()
+                self.move_between_tiers()
             step = self.begin_step(offer_tools=last is None)
             in_step = step_id(self.turn.turn_id, step.index)
             dispatcher = self.dispatcher_for(self.turn.turn_id, in_step)
@@ -312,6 +323,32 @@ class _RunningTurn:
                 )
             )
 
+    def choose_tier(self) -> None:
+        """By what is asked; in a turn that is carried on, the one it had come to."""
+        turn, standing = self.turn, self.tally.tier
+        if turn.tiers is None:
+            return
+        notes = first_notes(turn.tiers, standing, turn.text, turn.tier, turn.route, turn.turn_id)
+        for note in notes:
+            self.scribe.note(note)
+        self.go_to_tier(notes[0].text if notes else "as before")
+
+    def move_between_tiers(self) -> None:
+        """By how the run goes."""
+        turn = self.turn
+        if turn.tiers is None:
+            return
+        route = self.sampler.route if self.tally.steps else ""
+        if (note := next_note(turn.tiers, self.tally.tier, route, turn.turn_id)) is not None:
+            self.scribe.note(note)
+            self.go_to_tier(note.text)
+
+    def go_to_tier(self, why: str) -> None:
+        tiers, tier = self.turn.tiers, self.tally.tier.tier
+        if tiers is not None and tier is not None:
+            self.ports.model.prefer(tiers.route(tier))
+            self.sampler.sent_there = f"tier {why}"
+
     def begin_step(self, offer_tools: bool) -> Step:
         offered = self.ports.tools.offered(self.tally.mode) if offer_tools else ()
         if offered is not self.offered:
@@ -327,6 +364,8 @@ class _RunningTurn:
             purpose=self.turn.purpose,
             course=self.turn.course,
             task_class=self.turn.task_class,
+            tiers=self.turn.tiers,
+            reasoning=self.turn.reasoning,
         )
 
     async def prompt_for(self, step: Step) -> Prompt:
@@ -495,6 +534,7 @@ class _RunningTurn:
             denials=tally.denials,
             route=self.sampler.route,
             mode=tally.mode,
+            tier=tally.tier.tier,
         )
 
     def ended(self, end: End) -> TurnEnded:

@@ -19,6 +19,7 @@ from turnwright.kernel.repair import repaired
 from turnwright.kernel.retry import Again, GiveUp, RetryStrategy, after_failure, is_retryable, kind_of
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.spending import Charge, charge_of, whole_of
+from turnwright.kernel.tiers import asked_to_think
 from turnwright.kernel.verdict import verdict_of
 from turnwright.schema.facts import (
     AttemptEnded,
@@ -38,6 +39,7 @@ from turnwright.schema.modes import Course
 from turnwright.schema.parts import Closed, Part, ReasoningPart, Text
 from turnwright.schema.prompt import Prompt, ToolSpec
 from turnwright.schema.routes import NoRoute, Route, Tried
+from turnwright.schema.tiers import Tiers
 from turnwright.schema.verdicts import GOOD_VERDICTS, ErrorKind, TaskClass, Verdict
 
 DEFAULT_OUTPUT_TOKENS = 4_096
@@ -63,6 +65,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     purpose: str
     course: Course = Course()
     task_class: TaskClass = "other"
+    tiers: Tiers | None = None
+    reasoning: bool | None = None
     aside: bool = False
     """Asked beside the conversation, for the runtime itself: its reply is neither shown nor history."""
 
@@ -117,6 +121,8 @@ class Sampler:
         self._compactor = compactor
         self.route = route
         """Where the last attempt of this conversation went; empty before the first."""
+        self.sent_there = ""
+        """Why the next attempt goes somewhere else, where nothing has failed."""
 
     async def sample(
         self,
@@ -148,7 +154,7 @@ class Sampler:
                 return End(reservation.reason, reservation.why)
             try:
                 self._note_switch(step, route, tried)
-                asked = prompt if nudge is None else warmer(prompt, nudge, route)
+                asked = self._thinking(step, prompt if nudge is None else warmer(prompt, nudge, route), route)
                 attempt = await self._attempt(len(tried) + 1, step, route, asked, dispatcher, reservation)
                 judged = self._report(attempt, step, reservation, tools)
             finally:
@@ -213,7 +219,14 @@ class Sampler:
                 case Sampled(message=message):
                     return message.text.strip() or NoDigest("the model asked for tools in place of a summary")
 
-        where = Place(turn_id=step.turn_id, step_id=step.step_id, course=step.course, task_class=step.task_class)
+        where = Place(
+            turn_id=step.turn_id,
+            step_id=step.step_id,
+            course=step.course,
+            task_class=step.task_class,
+            tiers=step.tiers,
+            reasoning=step.reasoning,
+        )
         return await self._compactor.make_room(where, prompt, route, why, digest)
 
     async def _never_again(self) -> Prompt:
@@ -286,6 +299,7 @@ class Sampler:
                 window=route.window,
                 max_output=route.max_output,
                 price=route.price,
+                reasoning=prompt.reasoning,
             ),
         )
         self._waiting_for(f"the model ({route.name}, attempt {number})")
@@ -372,12 +386,18 @@ class Sampler:
     def _note_switch(self, step: Step, route: Route, tried: Sequence[Tried]) -> None:
         before, self.route = self.route, route.name
         if before and before != route.name:
-            reason = f"{len(tried)} attempts failed, the last: {tried[-1].verdict}" if tried else "closed to requests"
+            failed = f"{len(tried)} attempts failed, the last: {tried[-1].verdict}" if tried else ""
+            reason = failed or self.sent_there or "closed to requests"
             self._scribe.note(
                 RouteSwitched(
                     turn_id=step.turn_id, step_id=step.step_id, before=before, after=route.name, reason=reason
                 )
             )
+
+    def _thinking(self, step: Step, prompt: Prompt, route: Route) -> Prompt:
+        tier = None if step.aside else self._scribe.tally.tier.tier
+        wanted = asked_to_think(step.reasoning, tier, route.reasoning)
+        return prompt if wanted is None else msgspec.structs.replace(prompt, reasoning=wanted)
 
     async def _reserve(self, route: Route, prompt: Prompt) -> Reservation | Refused:
         estimate = self._scribe.history.estimate(route.name)

@@ -51,8 +51,23 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """False where the host refuses the field (reasoning models)."""
     default_max_output_tokens: int | None = None
     """For hosts that demand a limit (Anthropic)."""
+    reasoning_on: dict[str, Any] | None = None
+    """Fields with which a host is asked to let its model think. None: the dialect's own."""
+    reasoning_off: dict[str, Any] | None = None
+    """The same for not thinking, or as little as the host allows."""
     extra_body: dict[str, Any] = {}
     """Constant fields added to every request."""
+
+
+def thinking(prompt: Prompt, quirks: Quirks, on: dict[str, Any], off: dict[str, Any]) -> dict[str, Any]:
+    """The fields that say whether the model is to think; `on` and `off` are the dialect's own."""
+    match prompt.reasoning:
+        case True:
+            return on if quirks.reasoning_on is None else quirks.reasoning_on
+        case False:
+            return off if quirks.reasoning_off is None else quirks.reasoning_off
+        case None:
+            return {}
 
 
 class Codec(Protocol):

@@ -52,7 +52,11 @@ def _local(name: str, port: int) -> Profile:
         name=name,
         base_url=f"http://localhost:{port}/v1",
         key_optional=True,
-        quirks=Quirks(runtime_role="user"),  # chat templates refuse a system message that is not the first
+        quirks=Quirks(
+            runtime_role="user",  # chat templates refuse a system message that is not the first
+            reasoning_on={"chat_template_kwargs": {"enable_thinking": True}},
+            reasoning_off={"chat_template_kwargs": {"enable_thinking": False}},
+        ),
         capabilities=Capabilities(tools=None),
     )
 
@@ -93,6 +97,8 @@ _PROFILES = (
         key_env=("OPENROUTER_API_KEY",),
         # Behind it stands any host, so only what all of them accept; the cost comes only when asked for.
         quirks=Quirks(
+            reasoning_on={"reasoning": {"enabled": True}},
+            reasoning_off={"reasoning": {"enabled": False}},
             runtime_role="user",
             reasoning_field="reasoning_details",
             reasoning_replay="with_calls",
@@ -105,7 +111,11 @@ _PROFILES = (
         catalogue="whole",
         base_url="https://api.deepseek.com",
         key_env=("DEEPSEEK_API_KEY",),
-        quirks=Quirks(reasoning_replay="with_calls"),
+        quirks=Quirks(
+            reasoning_on={"thinking": {"type": "enabled"}},
+            reasoning_off={"thinking": {"type": "disabled"}},
+            reasoning_replay="with_calls",
+        ),
         capabilities=Capabilities(images=False, reasoning=True),
     ),
     Profile(
@@ -130,7 +140,13 @@ _PROFILES = (
         base_url="https://api.mistral.ai/v1",
         key_env=("MISTRAL_API_KEY",),
         # It refuses fields that it does not know, and reports usage unasked.
-        quirks=Quirks(runtime_role="user", include_usage=False, call_ids="alnum9"),
+        quirks=Quirks(
+            reasoning_on={"prompt_mode": "reasoning"},
+            reasoning_off={"prompt_mode": None},
+            runtime_role="user",
+            include_usage=False,
+            call_ids="alnum9",
+        ),
         capabilities=Capabilities(images=True, reasoning=True),
     ),
     Profile(
@@ -138,7 +154,11 @@ _PROFILES = (
         catalogue="part",
         base_url="https://api.together.xyz/v1",
         key_env=("TOGETHER_API_KEY",),
-        quirks=Quirks(runtime_role="user"),
+        quirks=Quirks(
+            reasoning_on={"reasoning": {"enabled": True}},
+            reasoning_off={"reasoning": {"enabled": False}},
+            runtime_role="user",
+        ),
     ),
     Profile(
         name="fireworks",

@@ -6,7 +6,7 @@ conversation was switched to, each route's health and what probes have shown.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -65,7 +65,8 @@ class MemoryHealth:
 
 class Router:
     """One conversation's view of its routes, in order of preference. `streams` says of a route whether streaming was
-    proven (True), disproven (False) or never probed (None). `complete` adds what is known of a route's model by now."""
+    proven (True), disproven (False) or never probed (None). `complete` adds what is known of a route's model by now.
+    Nobody falls back to the routes of `only_preferred`."""
 
     def __init__(
         self,
@@ -78,7 +79,9 @@ class Router:
         alerts: Alerts | None = None,
         streams: Mapping[str, bool | None] | None = None,
         complete: Callable[[Route], Route] | None = None,
+        only_preferred: Collection[str] = (),
     ) -> None:
+        self._only_preferred = frozenset(only_preferred)
         self._routes = list(routes)
         self._attempts = attempts
         self._health = health
@@ -121,7 +124,7 @@ class Router:
             self._on_trial.discard(route.name)
         elif route.name in self._on_trial and self._health.of(way) != HEALTHY:
             return f"{route.name} failed in its trial and is closed to requests again"
-        if circuit == "open" and not (here and len(self._routes) == 1):
+        if circuit == "open" and not (here and self._alone):
             if not (way.stream and self._health.of(_whole(way)) == HEALTHY):
                 return f"{route.name} is closed to requests for {self._rest(way)}"
             # Only its streams fail: it is asked for whole documents until its streams have had their rest.
@@ -152,9 +155,17 @@ class Router:
         return self._attempts.attempt(route, prompt)
 
     def _in_order(self) -> list[Route]:
-        """The current one first, then those behind it, then those before it."""
+        """The current one first, then those behind it, then those before it. Where only who prefers it goes, nobody
+        falls back to."""
         at = next(index for index, route in enumerate(self._routes) if route.name == self._current)
-        return self._routes[at:] + self._routes[:at]
+        current, *others = self._routes[at:] + self._routes[:at]
+        if self._current in self._only_preferred:
+            others = self._routes
+        return [current, *(route for route in others if route.name not in self._only_preferred)]
+
+    @property
+    def _alone(self) -> bool:
+        return len(self._in_order()) == 1
 
     def resting(self, name: str) -> bool:
         """No request may go there now, in whatever way."""
@@ -163,7 +174,7 @@ class Router:
 
     def _is_spent(self, here: Sequence[Tried]) -> bool:
         """With nowhere else to go the loop decides when to stop: a route of its own is never spent."""
-        if len(self._routes) == 1 or not here:
+        if not here or self._alone:
             return False
         asked_to_wait = (here[-1].retry_after_s or 0.0) > RETRY_AFTER_S_MAX
         return len(here) >= TRIES_PER_ROUTE or not here[-1].retryable or asked_to_wait

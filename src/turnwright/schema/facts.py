@@ -16,6 +16,7 @@ from turnwright.schema.messages import AssistantMessage, Image, Message, Runtime
 from turnwright.schema.modes import Course
 from turnwright.schema.parts import Usage
 from turnwright.schema.routes import Price
+from turnwright.schema.tiers import Tier, Tiers
 from turnwright.schema.verdicts import (
     Effect,
     ErrorKind,
@@ -108,6 +109,11 @@ class TurnStarted(Fact, frozen=True, kw_only=True, tag="turn.started"):
     """What in the request speaks for its class."""
     course: Course = Course()
     """The modes that it goes through, beginning with `mode`."""
+    tiers: Tiers | None = None
+    tier: Tier | None = None
+    """To which the turn that it carries on had come."""
+    reasoning: bool | None = None
+    """What the user wants of models that can think: to do it, or not to."""
 
 
 class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):
@@ -135,6 +141,8 @@ class AttemptStarted(Fact, frozen=True, kw_only=True, tag="attempt.started"):
     """What is known of the model at that moment, as are the next two: decisions rest on it."""
     max_output: int | None = None
     price: Price | None = None
+    reasoning: bool | None = None
+    """The model was asked to think, or not to."""
 
 
 class AttemptFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -310,6 +318,12 @@ class TurnSoFar(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode_told: str = ""
     """The mode that was explained in the conversation itself."""
     task_class: TaskClass = "other"
+    tiers: Tiers | None = None
+    reasoning: bool | None = None
+    tier: Tier | None = None
+    tier_base: Tier | None = None
+    """The tier that its request was given to at first."""
+    tiers_off: bool = False
     steps: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None

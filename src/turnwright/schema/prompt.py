@@ -47,5 +47,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     json_object: bool = False
     """Ask for an answer that is one JSON object, where the dialect can (JSON mode)."""
+    reasoning: bool | None = None
+    """Ask the model to think before it answers, or not to. None: as the model does by itself."""
     tools_behind: bool = False
     """Whoever must explain tools in words does so behind the conversation, and not in the system prompt."""

@@ -61,6 +61,11 @@ class HostQuirks(Section, frozen=True, kw_only=True):
     """False: the host refuses the field."""
     default_max_output_tokens: Tokens | None = None
     """For hosts that demand a limit."""
+    reasoning_on: dict[str, Any] | None = None
+    """Fields of a request with which the host's models are asked to think (`reasoning: on`). Left out: as the profile
+    or the dialect has it."""
+    reasoning_off: dict[str, Any] | None = None
+    """The same for not thinking, or as little as the host allows."""
     extra_body: dict[str, Any] = {}
     """Constant fields of every request, on top of those of the profile: `{temperature: 0}`, a grammar, a service
     tier."""
@@ -267,6 +272,26 @@ class Prompts(Section, frozen=True, kw_only=True):
     """Further instructions, after all others."""
 
 
+class TierSettings(Section, frozen=True, kw_only=True):
+    """`tiers`: models for easy, usual and hard requests. With at least one of them named, each message of the user is
+    given to one, by what it says; what happens in the run moves it up and down."""
+
+    light: str = ""
+    """For short questions and small changes, as `provider/model`. Empty: `model`."""
+    coder: str = ""
+    """For usual work. Empty: `model`."""
+    reasoner: str = ""
+    """For what is hard, or did not work out. Empty: `model`."""
+    force: Literal["", "light", "coder", "reasoner"] = ""
+    """This tier for every message. The fifth message in a row that is forced to the reasoner is answered with a
+    warning."""
+    escalate_at: Annotated[int, msgspec.Meta(gt=0)] = 2
+    """So many failed commands, or calls that could not be executed, and the next tier is taken. One guard that trips is
+    enough."""
+    calm_steps: Annotated[int, msgspec.Meta(gt=0)] = 3
+    """After so many steps without any of that, a tier that was left is taken again."""
+
+
 class HostSettings(Section, frozen=True, kw_only=True):
     """`host`: the process that runs a turn, as your other processes reach it."""
 
@@ -341,6 +366,10 @@ class Settings(Section, frozen=True, kw_only=True):
 
     model: str = ""
     """`provider/model`, or a model of `providers.default`."""
+    reasoning: Literal["auto", "on", "off"] = "auto"
+    """Whether models are asked to think before they answer. `auto`: as each does by itself, or as its tier says, where
+    it is known that it can think."""
+    tiers: TierSettings = TierSettings()
     providers: Providers = Providers()
     loop: Loop = Loop()
     timers: Timers = Timers()

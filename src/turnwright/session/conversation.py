@@ -13,6 +13,7 @@ from turnwright.kernel.loop import Turn, TurnOutcome, compact, run_turn
 from turnwright.kernel.ports import Ask, Clock, Context, Guards, Ids, LookInto, Model, Ports, Tools, Versions
 from turnwright.kernel.spending import Spending
 from turnwright.kernel.task_class import Found, task_class_of
+from turnwright.kernel.tiers import CHOSEN, OFF
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import (
     AttemptStarted,
@@ -38,6 +39,7 @@ from turnwright.schema.masking import Masker
 from turnwright.schema.messages import Image, RuntimeMessage
 from turnwright.schema.modes import Course
 from turnwright.schema.routes import NoRoute
+from turnwright.schema.tiers import Tier, Tiers
 from turnwright.schema.tools import Detail
 from turnwright.schema.verdicts import StopReason, TaskClass
 from turnwright.session.broadcast import Broadcast, Event, Subscription
@@ -91,6 +93,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """The mode was asked for, and holds also for what is carried on."""
     task_class: TaskClass | None = None
     """None: told from the request."""
+    tiers: Tiers | None = None
+    reasoning: bool | None = None
     purpose: str = "turn"
     notices: tuple[Note, ...] = ()
     """What was found out while the session was put together, for the record of whatever runs in it."""
@@ -130,6 +134,10 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     course: Course
     task_class: TaskClass = "other"
     task_signals: tuple[str, ...] = ()
+    tiers: Tiers | None = None
+    tier: Tier | None = None
+    """To which the last turn had come."""
+    reasoning: bool | None = None
 
 
 class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,7 +260,17 @@ class Conversation:
         )
         note = Note(code="carry-on", text=f"carried on after {self.last_reason}", said=said)
         await self._write(note)
-        manner = self._own_manner("") if self._session.stays_in_mode else self._last
+        manner = self._own_manner("")
+        if not self._session.stays_in_mode:
+            last = self._last
+            manner = msgspec.structs.replace(
+                manner,
+                mode=last.mode,
+                course=last.course,
+                task_class=last.task_class,
+                task_signals=last.task_signals,
+                tier=last.tier,
+            )
         return await self._run_and_go_on(self._turn(manner=manner, continued=True))
 
     async def compact(self) -> ContextCompacted:
@@ -320,6 +338,9 @@ class Conversation:
             course=manner.course,
             task_class=manner.task_class,
             task_signals=manner.task_signals,
+            tiers=manner.tiers,
+            tier=manner.tier if continued else None,
+            reasoning=manner.reasoning,
             limits=session.limits,
             retry=session.retry,
             dispatch=session.dispatch,
@@ -337,7 +358,22 @@ class Conversation:
         found = task_class_of(text)
         if session.task_class is not None:
             found = Found(session.task_class, ("configured",))
-        return Manner(mode=session.mode, course=session.course, task_class=found.task_class, task_signals=found.signals)
+        tiers = session.tiers
+        if tiers is not None and tiers.forced is not None:
+            tiers = msgspec.structs.replace(tiers, forced_turns=self._turns_forced_to(tiers.forced))
+        return Manner(
+            mode=session.mode,
+            course=session.course,
+            task_class=found.task_class,
+            task_signals=found.signals,
+            tiers=tiers,
+            reasoning=session.reasoning,
+        )
+
+    def _turns_forced_to(self, tier: Tier) -> int:
+        """In a row, up to now."""
+        last = self._last.tiers
+        return last.forced_turns + 1 if last is not None and last.forced == tier else 0
 
     def _next_turn(self, task: str, images: tuple[Image, ...] = ()) -> Turn:
         """Opened by everything that waits, and by what is said now."""
@@ -367,7 +403,7 @@ class Conversation:
         finally:
             self._cancel = Cancellation()
         self.last_reason, self._route = outcome.reason, outcome.route
-        self._last = msgspec.structs.replace(manner_of(turn), mode=outcome.mode)
+        self._last = msgspec.structs.replace(manner_of(turn), mode=outcome.mode, tier=outcome.tier)
         return outcome
 
     def _ports(self) -> Ports:
@@ -518,13 +554,24 @@ class Conversation:
             case _:
                 if isinstance(fact, ModeChanged):
                     self._last = msgspec.structs.replace(self._last, mode=fact.after)
+                if isinstance(fact, Note) and fact.code in (CHOSEN, OFF):
+                    tier = msgspec.convert(fact.data.get("tier"), Tier | None)
+                    self._last = msgspec.structs.replace(self._last, tier=tier)
                 if self.unfinished is not None:
                     self.unfinished.tally.apply(fact)
 
 
 def manner_of(turn: TurnStarted | TurnSoFar | Turn) -> Manner:
     signals = () if isinstance(turn, TurnSoFar) else turn.task_signals
-    return Manner(mode=turn.mode, course=turn.course, task_class=turn.task_class, task_signals=signals)
+    return Manner(
+        mode=turn.mode,
+        course=turn.course,
+        task_class=turn.task_class,
+        task_signals=signals,
+        tiers=turn.tiers,
+        tier=turn.tier,
+        reasoning=turn.reasoning,
+    )
 
 
 def caps_of(limits: Limits) -> Caps:

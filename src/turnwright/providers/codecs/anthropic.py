@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks, thinking
 from turnwright.providers.error_bodies import error_in, error_of, odd_frame
 from turnwright.providers.shapes import count_of, json_text, marked, text_of
 from turnwright.schema.messages import (
@@ -57,6 +57,9 @@ DEFAULT_MAX_OUTPUT_TOKENS = 8_192
 
 CACHE = b'"cache_control":{"type":"ephemeral"}'
 _CACHE: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
+THINK_TOKENS = 4_096
+THINK: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": THINK_TOKENS}}
+THINK_LESS: dict[str, Any] = {"thinking": {"type": "disabled"}}
 _UNFIT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _ABSENT = msgspec.Raw()
 
@@ -125,6 +128,11 @@ class Anthropic:
         if system:
             system[-1] |= _CACHE
             head["system"] = system
+        if not (prompt.reasoning and _is_amid_calls_without_thought(prompt.messages)):
+            head |= thinking(prompt, quirks, THINK, THINK_LESS)
+        if prompt.reasoning and "thinking" in head:
+            head["max_tokens"] = max(limit, 2 * THINK_TOKENS)
+            head.pop("temperature", None)  # refused beside thinking
         head |= quirks.extra_body
         if prompt.messages and not isinstance(prompt.messages[-1], AssistantMessage) and messages.endswith(b"}]}"):
             # What was sent before stays in the cache: the mark is no part of what the cache compares.
@@ -302,6 +310,19 @@ def _tools(prompt: Prompt, quirks: Quirks) -> dict[str, Any]:
     if quirks.parallel_tool_calls is False:
         said["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
     return said
+
+
+def _is_amid_calls_without_thought(messages: Sequence[Message]) -> bool:
+    """Where thinking is on, the reply whose calls are being answered must have begun with a thought."""
+    for message in reversed(messages):
+        match message:
+            case AssistantMessage(calls=calls, reasoning=reasoning):
+                return bool(calls) and not reasoning
+            case UserMessage():
+                return False
+            case _:
+                pass
+    return False
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks, thinking
 from turnwright.providers.error_bodies import error_of, odd_frame
 from turnwright.providers.shapes import count_of, json_text, marked, merged, system_text, text_of
 from turnwright.schema.messages import (
@@ -60,6 +60,9 @@ FINISHES: dict[str, FinishClass] = {
 FOREIGN_CALL = "skip_thought_signature_validator"
 """What the provider documents for calls that another model made: without a signature it refuses them."""
 
+THINK: dict[str, Any] = {"generationConfig": {"thinkingConfig": {"thinkingBudget": -1, "includeThoughts": True}}}
+THINK_LESS: dict[str, Any] = {"generationConfig": {"thinkingConfig": {"thinkingBudget": 512}}}
+"""The least that all of its thinking models take; some cannot do without."""
 _ABSENT = msgspec.Raw()
 
 
@@ -168,6 +171,7 @@ class Gemini:
             config["responseMimeType"] = "application/json"
         if config:
             head["generationConfig"] = config
+        head = merged(head, thinking(prompt, quirks, THINK, THINK_LESS))
         head = merged(head, quirks.extra_body)
         start = msgspec.json.encode(head)[:-1] + b"," if head else b"{"
         return b"".join((start, b'"contents":[', messages, b"]}"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks, thinking
 from turnwright.providers.error_bodies import error_of, odd_frame
 from turnwright.providers.shapes import count_of, marked, merged, system_text, text_of
 from turnwright.schema.messages import (
@@ -108,6 +108,7 @@ class Ollama:
         system = system_text(prompt.system)
         said = msgspec.json.encode({"role": "system", "content": system}) if system else b""
         comma = b"," if said and messages else b""
+        head |= thinking(prompt, quirks, {"think": True}, {"think": False})
         head = merged(head, quirks.extra_body)
         return b"".join((msgspec.json.encode(head)[:-1], b',"messages":[', said, comma, messages, b"]}"))
 

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks, thinking
 from turnwright.providers.error_bodies import error_in, error_of, odd_frame
 from turnwright.providers.shapes import (
     count_of,
@@ -68,6 +68,8 @@ FINISHES: dict[str, FinishClass] = {
     "insufficient_system_resource": "error",
 }
 
+THINK: dict[str, Any] = {"reasoning_effort": "high"}
+THINK_LESS: dict[str, Any] = {"reasoning_effort": "low"}
 _ABSENT = msgspec.Raw()
 
 
@@ -195,6 +197,7 @@ class OpenAIChat:
             head["tools"] = [_tool(tool) for tool in prompt.tools]
             if quirks.parallel_tool_calls is not None:
                 head["parallel_tool_calls"] = quirks.parallel_tool_calls
+        head |= thinking(prompt, quirks, THINK, THINK_LESS)
         head |= quirks.extra_body
         system = system_text(prompt.system)
         said = msgspec.json.encode({"role": quirks.system_role, "content": system}) if system else b""

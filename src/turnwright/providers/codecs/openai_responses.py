@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks
+from turnwright.providers.codec import Dialect, Frame, Framing, Messages, Quirks, thinking
 from turnwright.providers.error_bodies import error_in, error_of, odd_frame
 from turnwright.providers.shapes import (
     count_of,
@@ -48,6 +48,8 @@ from turnwright.schema.parts import (
 from turnwright.schema.prompt import Prompt, ToolSpec
 from turnwright.schema.verdicts import ErrorKind, FinishClass
 
+THINK: dict[str, Any] = {"reasoning": {"effort": "high"}}
+THINK_LESS: dict[str, Any] = {"reasoning": {"effort": "low"}}
 TERMINAL = ("response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done")
 
 
@@ -131,6 +133,7 @@ class OpenAIResponses:
                 head["parallel_tool_calls"] = quirks.parallel_tool_calls
         if system := system_text(prompt.system):
             head["instructions"] = system
+        head |= thinking(prompt, quirks, THINK, THINK_LESS)
         head |= quirks.extra_body
         return b"".join((msgspec.json.encode(head)[:-1], b',"input":[', messages, b"]}"))
 

@@ -162,6 +162,7 @@ class RecordedModel:
                 window=following.window,
                 max_output=following.max_output,
                 price=following.price,
+                reasoning=following.reasoning is not None,  # whoever was not asked is one who cannot
             )
         said = tape.gave_up()
         why = self._why(said) if tried and said is not None else said

@@ -43,6 +43,7 @@ OUTSIDE = (ConversationOpened, InboxAdmitted, InboxWithdrawn, WorkspaceSaved, Un
 NOTES_OF_THE_LOOP = frozenset(
     {"turn-resumed", "wrap-up", "alert", "prefix-changed", "compaction-failed", "budget-warning", "mode-told"}
     | PERMISSION_NOTES
+    | {"tier", "tiers-off", "tier-warning"}
 )
 INTERRUPTIONS: frozenset[StopReason] = frozenset({"cancelled", "idle-timeout", "step-timeout", "wall-timeout"})
 """What ends a turn from outside of its own order of things."""
