@@ -125,3 +125,10 @@ def test_every_quirk_can_be_told() -> None:
     """And nothing else; the words are the same."""
     assert {field.name for field in fields(HostQuirks)} == {field.name for field in fields(Quirks)}
     assert {field.name for field in fields(HostCapabilities)} == {field.name for field in fields(Capabilities)}
+
+
+def test_how_a_host_is_asked_to_think_can_be_told() -> None:
+    base = profile_of("deepseek").quirks
+    assert profile_of("deepseek", Provider()).quirks == base
+    told = profile_of("deepseek", Provider(quirks=HostQuirks(reasoning_on={"effort": 11}))).quirks
+    assert (told.reasoning_on, told.reasoning_off) == ({"effort": 11}, base.reasoning_off)

@@ -116,8 +116,9 @@ class Standing(msgspec.Struct, kw_only=True):
 def first_notes(
     tiers: Tiers, standing: Standing, request: str, carried: Tier | None, route: str, turn_id: TurnId | None
 ) -> list[Note]:
-    """What a turn begins with. `carried` is the tier to which the turn had come that it carries on. `route` is where the conversation's last attempt went: where that is a fallback, a
-    provider has failed, and whoever has found an answer somewhere is not sent away again."""
+    """What a turn begins with. `carried` is the tier to which the turn had come that it carries on. `route` is where
+    the conversation's last attempt went: where that is a fallback, a provider has failed, and whoever has found an
+    answer somewhere is not sent away again."""
     if standing.tier is not None or standing.off:
         return []
     if route in tiers.fallbacks and route not in {tiers.route(tier) for tier in TIERS}:

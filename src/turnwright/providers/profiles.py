@@ -239,7 +239,7 @@ def profile_of(provider: str, settings: Provider | None = None) -> Profile:
 
 def _quirks(base: Quirks, told: HostQuirks) -> Quirks:
     """The user's word over the profile's, field by field."""
-    said = {name: value for name in told.__struct_fields__ if (value := getattr(told, name)) is not None}
+    said = {name: value for name in told.__struct_fields__ if (value := getattr(told, name)) not in (None, {})}
     return msgspec.structs.replace(base, **said | {"extra_body": merged(base.extra_body, told.extra_body)})
 
 

@@ -61,10 +61,10 @@ class HostQuirks(Section, frozen=True, kw_only=True):
     """False: the host refuses the field."""
     default_max_output_tokens: Tokens | None = None
     """For hosts that demand a limit."""
-    reasoning_on: dict[str, Any] | None = None
+    reasoning_on: dict[str, Any] = {}
     """Fields of a request with which the host's models are asked to think (`reasoning: on`). Left out: as the profile
     or the dialect has it."""
-    reasoning_off: dict[str, Any] | None = None
+    reasoning_off: dict[str, Any] = {}
     """The same for not thinking, or as little as the host allows."""
     extra_body: dict[str, Any] = {}
     """Constant fields of every request, on top of those of the profile: `{temperature: 0}`, a grammar, a service
