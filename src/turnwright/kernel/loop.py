@@ -10,10 +10,10 @@ import msgspec
 from turnwright.kernel.bounds import Bounds, Stopped
 from turnwright.kernel.compacting import Compactor
 from turnwright.kernel.decide import Act, AskAgain, End, decide
+from turnwright.kernel.direction import Direction, Request
 from turnwright.kernel.dispatch import Dispatcher
 from turnwright.kernel.history import History, interrupted_text
 from turnwright.kernel.limits import Exhausted, Fine, Stage, Tally, Warned, WrapUp, stage_of
-from turnwright.kernel.modes import change_of, told_of
 from turnwright.kernel.ports import (
     LOOKED,
     Block,
@@ -34,7 +34,6 @@ from turnwright.kernel.retry import strategy_for
 from turnwright.kernel.sample import Sampled, Sampler, Step
 from turnwright.kernel.scribe import Scribe
 from turnwright.kernel.subagent import left_behind, result_of
-from turnwright.kernel.tiers import first_notes, next_note
 from turnwright.schema.errors import JournalError, MachineError
 from turnwright.schema.facts import (
     ContextCompacted,
@@ -157,6 +156,19 @@ class _RunningTurn:
             self.now_waiting_for,
             Compactor(self.scribe, turn.compaction, self.effects),
         )
+        self.direction = Direction(
+            Request(
+                turn_id=turn.turn_id,
+                text=turn.text,
+                course=turn.course,
+                tiers=turn.tiers,
+                carried=turn.tier,
+                route=turn.route,
+            ),
+            ports,
+            self.scribe,
+            self.sampler,
+        )
         self.began = ports.clock.monotonic()
         self.waiting_for = "the first step"
         self.version_after: StepId | None = None
@@ -168,7 +180,7 @@ class _RunningTurn:
 
     async def open(self) -> None:
         await self.say_it_begins()
-        self.choose_tier()
+        self.direction.choose_tier()
         self.begin_version()
 
     async def say_it_begins(self) -> None:
@@ -226,8 +238,7 @@ class _RunningTurn:
                 case Fine():
                     self.deliver_steering()
             if last is None:
-                self.go_on_to_next_mode()
-                self.move_between_tiers()
+                self.direction.before_step()
             step = self.begin_step(offer_tools=last is None)
             in_step = step_id(self.turn.turn_id, step.index)
             dispatcher = self.dispatcher_for(self.turn.turn_id, in_step)
@@ -238,7 +249,7 @@ class _RunningTurn:
                     return failed
                 case Sampled(message, verdict):
                     self.hear_of_reply(message, verdict)
-                    match decide(message, verdict, last or self.stopped(), self.tally.nudged, self.next_mode):
+                    match decide(message, verdict, last or self.stopped(), self.tally.nudged, self.direction.next_mode):
                         case End() as end:
                             await dispatcher.drop_early()
                         case AskAgain():
@@ -300,55 +311,6 @@ class _RunningTurn:
                 )
             )
 
-    @property
-    def next_mode(self) -> str:
-        return self.turn.course.after(self.tally.mode)
-
-    def go_on_to_next_mode(self) -> None:
-        """The tools of the next step are those of its mode. Where the system prompt does not say what a mode is, the
-        conversation does, once."""
-        turn = self.turn
-        if (change := change_of(turn.course, self.tally, turn.turn_id)) is not None:
-            self.scribe.note(change)
-        mode = self.tally.mode
-        if mode != self.tally.mode_told and (text := self.ports.context.apart(self.ports.tools.offered(mode), mode)):
-            said = told_of(mode, text)
-            self.scribe.note(
-                Note(
-                    turn_id=turn.turn_id,
-                    code="mode-told",
-                    text=f"told what {mode} mode is",
-                    said=said,
-                    data={"mode": mode},
-                )
-            )
-
-    def choose_tier(self) -> None:
-        """By what is asked; in a turn that is carried on, the one it had come to."""
-        turn, standing = self.turn, self.tally.tier
-        if turn.tiers is None:
-            return
-        notes = first_notes(turn.tiers, standing, turn.text, turn.tier, turn.route, turn.turn_id)
-        for note in notes:
-            self.scribe.note(note)
-        self.go_to_tier(notes[0].text if notes else "as before")
-
-    def move_between_tiers(self) -> None:
-        """By how the run goes."""
-        turn = self.turn
-        if turn.tiers is None:
-            return
-        route = self.sampler.route if self.tally.steps else ""
-        if (note := next_note(turn.tiers, self.tally.tier, route, turn.turn_id)) is not None:
-            self.scribe.note(note)
-            self.go_to_tier(note.text)
-
-    def go_to_tier(self, why: str) -> None:
-        tiers, tier = self.turn.tiers, self.tally.tier.tier
-        if tiers is not None and tier is not None:
-            self.ports.model.prefer(tiers.route(tier))
-            self.sampler.sent_there = f"tier {why}"
-
     def begin_step(self, offer_tools: bool) -> Step:
         offered = self.ports.tools.offered(self.tally.mode) if offer_tools else ()
         if offered is not self.offered:
@@ -382,7 +344,7 @@ class _RunningTurn:
                 index=step.index,
                 tools_offered=bool(self.offered),
                 mode=self.tally.mode,
-                next_mode=self.next_mode,
+                next_mode=self.direction.next_mode,
                 segments={**segments, "history": history.hash()},
                 prefix_chars=context.prefix_chars(prompt),
             )
@@ -496,7 +458,7 @@ class _RunningTurn:
         wrapping_up = self.tally.wrapping_up
         last = End(wrapping_up.reason, wrapping_up.why) if wrapping_up else None
         self.hear_of_reply(reply.message, reply.verdict)
-        match decide(reply.message, reply.verdict, last or self.stopped(), self.tally.nudged, self.next_mode):
+        match decide(reply.message, reply.verdict, last or self.stopped(), self.tally.nudged, self.direction.next_mode):
             case End() as end:
                 return end
             case AskAgain():
