@@ -180,24 +180,25 @@ def test_the_official_server_at_an_address(place: Path, process: Command) -> Non
 
 
 def test_a_run_does_not_wait_for_servers_that_hang_or_die(place: Path, process: Command, facts_of: Facts) -> None:
-    configure(place, hangs=hostile("hang-initialize"), dies=hostile("no-start"), works=hostile())
+    configure(place, hangs=hostile("hang-initialize", start_s=3), dies=hostile("no-start"), works=hostile())
     config = place.parent / "home" / "config.yaml"
     config.write_text(config.read_text().replace('"wait_s": 20', '"wait_s": 0'))
     model = script(
         place,
-        {"expect": {"tools_include": ["mcp_tools"]}, "calls": [{"bash": {"command": "sleep 1.5"}}]},
+        {"expect": {"tools_include": ["mcp_tools"]}, "calls": [{"mcp_tools": {}}]},
         {"expect": {"tools_include": ["mcp__works__say"]}, "calls": [{"mcp__works__say": {"word": "hi"}}]},
         {"text": "Used."},
     )
-    began = time.monotonic()
     facts = facts_of("--model", model)
-    assert time.monotonic() - began < 8
+    first_request = next(fact["at"] for fact in facts if fact["type"] == "attempt.started")
+    assert first_request - facts[0]["at"] < 2_000
     assert [outcome for _, outcome, _ in results(facts)] == ["ok", "ok"]
     notes = {fact["code"]: fact["text"] for fact in facts if fact["type"] == "note"}
     assert notes["prefix-changed"].startswith("not what it was in the last request: tools.")
     told = [fact["text"].partition(" after")[0] for fact in facts if fact["type"] == "note" and fact["code"] == "mcp"]
     assert sorted(told) == [
         "the MCP server dies ended by itself (exit code 1; I will not)",
+        "the MCP server hangs did not answer the handshake within 3 s",
         "the MCP server works is ready",
     ]
     assert process("replay", "last").returncode == 0
@@ -260,6 +261,20 @@ def test_a_changed_tool_is_held_back_until_it_is_approved(place: Path, process: 
     assert json.loads(process("mcp", "list", "--json").stdout)["tools"][0]["held"] is False
 
 
+def test_a_call_is_a_no_where_nobody_can_be_asked_and_no_rule_allows_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch, process: Command, facts_of: Facts
+) -> None:
+    monkeypatch.setenv("TURNWRIGHT_PERMISSIONS__AUTONOMY", "2")
+    configure(place, one=hostile())
+    model = script(place, {"calls": [{"mcp__one__say": {"word": "hi"}}]}, {"text": "Done."})
+    assert process("run", "use it", "--model", model).returncode == 58
+    config = place.parent / "home" / "config.yaml"
+    rules = {"rules": [{"tool": "mcp__one__*", "action": "allow"}]}
+    config.write_text(json.dumps({**json.loads(config.read_text()), "permissions": rules}))
+    (result,) = results(facts_of("--model", model))
+    assert result[2].startswith("hi from ")
+
+
 def test_keys_of_servers_are_on_no_disk(
     place: Path, monkeypatch: pytest.MonkeyPatch, process: Command, facts_of: Facts
 ) -> None:
@@ -314,7 +329,7 @@ def test_include_decides_about_servers_too(place: Path, facts_of: Facts) -> None
 
 
 def test_stopping_a_turn_does_not_wait_for_a_server(place: Path) -> None:
-    configure(place, one=hostile("ignore-cancel"))
+    configure(place, one=hostile("ignore-cancel", str(place)))
     model = script(place, {"calls": [{"mcp__one__say": {"word": "hi"}}]}, {"text": "Done."})
     command = [sys.executable, "-m", "turnwright", "run", "use it", "--model", model, "--output", "stream-json"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as runtime:
@@ -330,7 +345,7 @@ def test_stopping_a_turn_does_not_wait_for_a_server(place: Path) -> None:
                 break
         assert time.monotonic() - began < 1
         assert runtime.wait(10) == 130
-    assert gone_within(str(HOSTILE), 1)
+    assert gone_within(f"{HOSTILE}\0ignore-cancel\0{place}", 1)
 
 
 def test_a_killed_runtime_leaves_nothing(place: Path) -> None:
@@ -345,7 +360,7 @@ def test_a_killed_runtime_leaves_nothing(place: Path) -> None:
     command = [sys.executable, "-m", "turnwright", "run", "use them", "--model", model]
     runtime = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        waited_for(lambda: len(running(f"sleep\0{mark}")) == 4 * 4 + 16 and len(running(str(HOSTILE))) == 5)
+        waited_for(lambda: len(running(f"sleep\0{mark}")) == 4 * 4 + 16 and len(running(f"\0{mark}\0")) == 5 + 32)
         time.sleep(0.3)
         below = descendants({runtime.pid})
         assert len(below) > 60
@@ -361,7 +376,7 @@ def test_a_killed_runtime_leaves_nothing(place: Path) -> None:
 
 
 def test_conversations_of_one_process_share_a_server(place: Path) -> None:
-    configure(place, one=hostile())
+    configure(place, one=hostile("", str(place)))
 
     steps = [Step(calls=[Call(name="mcp__one__say", arguments={"word": "hi"})]), Step(text="{{last_result}}")]
 
@@ -372,4 +387,4 @@ def test_conversations_of_one_process_share_a_server(place: Path) -> None:
     first, second = asyncio.run(twice())
     assert first.startswith("hi from ")
     assert first == second
-    assert gone_within(str(HOSTILE), 1)
+    assert gone_within(f"{HOSTILE}\0\0{place}", 1)
