@@ -3,7 +3,10 @@ journal, the tools and the model. Not a test: it is started, and dies, as a proc
 
 With a SEED it hosts the conversation, and the user speaks through its socket (`crash_talk`).
 
-usage: crash_driver.py run|resume ROOT [NUMBER | NAME NTH [SEED]]
+With a SCENE something else happens in the task (`crash_task`), and SEED says where.
+
+usage: crash_driver.py run|resume ROOT [NUMBER | NAME NTH [SEED [SCENE]]]
+       crash_driver.py fork ROOT NAME NTH SEED
 """
 
 from __future__ import annotations
@@ -12,16 +15,17 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from crash_place import Place
 from crash_talk import Client
-from crash_task import TASK
+from crash_task import TASK, fork_point
 
 from turnwright.app.engine import open_engine
+from turnwright.app.forking import fork
 from turnwright.app.host_server import reachable
 from turnwright.app.running import Running
 from turnwright.app.turns import carried_on, first_turn, opening
@@ -82,6 +86,23 @@ class WrappedHost(Host):
         return None if found is None else crashing(found, self._plan, "answer")
 
 
+class Acquiring:
+    """A journal with a moment before and after each lease, whatever the conversation is called."""
+
+    def __init__(self, journal: Any, plan: CrashPlan) -> None:
+        self._journal = journal
+        self._plan = plan
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    async def acquire(self, *args: Any, **kwargs: Any) -> Any:
+        self._plan.reached("before acquire")
+        lease = await self._journal.acquire(*args, **kwargs)
+        self._plan.reached("after acquire")
+        return lease
+
+
 async def talked(what: str, place: Place, plan: CrashPlan, seed: int) -> int:
     """The user is elsewhere, and knows the conversation by its host."""
     model = Flag(path=("model",), value=f"scripted/{place.script}", flag="--model")
@@ -112,14 +133,13 @@ async def talked(what: str, place: Place, plan: CrashPlan, seed: int) -> int:
 async def main(what: str, place: Place, plan: CrashPlan) -> int:
     model = Flag(path=("model",), value=f"scripted/{place.script}", flag="--model")
     loaded = load(place.workspace, flags=[model])
-    async with (
-        open_engine(loaded, label="driver") as engine,
-        engine.session(place.workspace, ask=_yes, guards=Watchful) as given,
-    ):
+    async with open_engine(loaded, label="driver") as engine, AsyncExitStack() as stack:
+        # For subagents too: their sessions are made by the engine.
+        engine.journal = crashing(engine.journal, plan, "append")
+        given = await stack.enter_async_context(engine.session(place.workspace, ask=_yes, guards=Watchful))
         talkative = Talkative(given.tools)
         session = msgspec.structs.replace(
             given,
-            journal=crashing(given.journal, plan, "append"),
             tools=crashing(talkative, plan, "run"),
             model=crashing(given.model, plan, "attempt"),
             ask=crashing(given.ask, plan, "ask"),
@@ -139,8 +159,23 @@ async def _yes(question: Question) -> str | None:
 async def _turn(what: str, session: Session, opened: ConversationOpened) -> AbstractAsyncContextManager[Running]:
     if what == "run":
         return first_turn(session, TASK, opened)
-    (newest,) = await session.journal.conversations()  # type: ignore[attr-defined]
+    (newest,) = [each for each in await session.journal.conversations() if each.sent_by is None]  # type: ignore[attr-defined]
     return carried_on(session, newest.id)
+
+
+async def forked(place: Place, plan: CrashPlan, seed: int) -> int:
+    """Forks what a death has left, at some point, and says so once it is on record."""
+    loaded = load(place.workspace)
+    async with open_engine(loaded, label="driver") as engine:
+        journal: Any = Acquiring(crashing(engine.journal, plan, "append"), plan)
+        (only,) = await journal.conversations()
+        seq = fork_point(seed, only.facts)
+        made = await fork(journal, only.id, seq, loaded=loaded, model_named=False, assigned={})
+    sys.stdout.buffer.write(msgspec.json.encode(made) + b"\n")
+    sys.stdout.buffer.flush()
+    plan.reached("after fork told")
+    (place.root / "moments.json").write_text(json.dumps(plan.passed))
+    return 0
 
 
 def _plan(words: Sequence[str]) -> CrashPlan:
@@ -158,7 +193,10 @@ def _plan(words: Sequence[str]) -> CrashPlan:
 def _run(what: str, root: str, *words: str) -> int:
     place, plan = Place(Path(root)), _plan(words)
     seed = int(words[2]) if len(words) > 2 else 0
-    return asyncio.run(talked(what, place, plan, seed) if seed else main(what, place, plan))
+    if what == "fork":
+        return asyncio.run(forked(place, plan, seed))
+    scene = words[3] if len(words) > 3 else ""
+    return asyncio.run(talked(what, place, plan, seed) if seed and not scene else main(what, place, plan))
 
 
 if __name__ == "__main__":

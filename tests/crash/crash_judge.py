@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from crash_task import EFFECTS, LAST_WORDS, UNREPEATED
+from crash_task import EFFECTS, LAST_WORDS, SUBAGENT, SUBAGENT_EFFECTS, SUBAGENT_LAST_WORDS, UNREPEATED
 
 from turnwright.journal.records import Report
 from turnwright.kernel.history import History
 from turnwright.schema.facts import (
     ApprovalAnswered,
     ApprovalAsked,
+    ContextCompacted,
     InboxAdmitted,
     InboxWithdrawn,
     KnownFact,
     ModelReplied,
     Recorded,
     SteeringDelivered,
+    SubagentEnded,
+    SubagentStarted,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -63,6 +66,8 @@ class Seen:
     alive: tuple[str, ...] = ()
     acknowledged: list[dict[str, str]] = field(default_factory=list)
     """What the user was told in all processes of the trial, through the socket of its host."""
+    subagents_at_death: dict[str, list[Recorded]] = field(default_factory=dict)
+    subagents: dict[str, list[Recorded]] = field(default_factory=dict)
 
 
 def faults(seen: Seen) -> Iterator[Fault]:
@@ -70,6 +75,7 @@ def faults(seen: Seen) -> Iterator[Fault]:
     yield from _effects(seen)
     yield from _finished(seen)
     yield from _told(seen)
+    yield from _subagents(seen)
     yield from _letters(seen.finally_)
     yield from _acknowledged(seen)
     for report in (seen.verified_at_death, seen.verified):
@@ -142,7 +148,8 @@ def _told(seen: Seen) -> Iterator[Fault]:
         if call_id is None or call_id in ended or call_id not in finally_:
             continue
         outcome = finally_[call_id].outcome
-        wanted = "unknown" if start.idempotency == "once" else "ok"
+        known = call_id == SUBAGENT and _had_ended(seen)
+        wanted = "unknown" if start.idempotency == "once" and not known else "ok"
         if outcome != wanted:
             yield Fault("untold", f"{call_id} was cut off; its outcome should read {wanted}, and reads {outcome}")
         if wanted == "unknown" and UNKNOWN_OUTCOME not in read_by_model.get(call_id, ""):
@@ -151,11 +158,59 @@ def _told(seen: Seen) -> Iterator[Fault]:
             yield Fault("untold", f"no reply of the model repeats what it was told of {call_id}")
 
 
+def _had_ended(seen: Seen) -> bool:
+    """A subagent's end is on record where it counts: in its own journal."""
+    ends = [
+        each.fact for facts in seen.subagents_at_death.values() for each in facts if isinstance(each.fact, TurnEnded)
+    ]
+    return any(end.reason == "stop" for end in ends)
+
+
+def _subagents(seen: Seen) -> Iterator[Fault]:
+    """What one did stands as it was left; it is on record before its effects, done once, and has its end."""
+    for name, facts in seen.subagents_at_death.items():
+        held = {encode_line(each) for each in seen.subagents.get(name, ())}
+        for each in facts:
+            if encode_line(each) not in held:
+                yield Fault("lost", f"was in the journal of {name}, and is not: seq {each.seq}")
+    before = _starts(seen.subagents_at_death)
+    starts = _starts(seen.subagents)
+    for tag in SUBAGENT_EFFECTS:
+        count = seen.effects.get(tag, 0)
+        if count > 1 or starts[tag] > 1:
+            yield Fault("doubled", f"{tag} had its effect {count} times and started {starts[tag]} times")
+        if seen.effects_at_death.get(tag, 0) and not before[tag]:
+            yield Fault("lost", f"{tag} had its effect before its start was on record")
+    said = [each.fact for each in seen.finally_]
+    sent = Counter(fact.conversation for fact in said if isinstance(fact, SubagentStarted))
+    ended = Counter(fact.conversation for fact in said if isinstance(fact, SubagentEnded))
+    if sent != ended:
+        yield Fault("unfinished", f"subagents were sent {dict(sent)}, and ended {dict(ended)}")
+    for fact in said:
+        if isinstance(fact, ToolEnded) and fact.call_id == SUBAGENT and fact.outcome == "ok":
+            missing = [tag for tag in SUBAGENT_EFFECTS if seen.effects.get(tag, 0) != 1]
+            if missing or fact.output != SUBAGENT_LAST_WORDS:
+                yield Fault("untold", f"the subagent is on record as done, without {missing}: {fact.output!r}")
+
+
+def _starts(conversations: Mapping[str, Sequence[Recorded]]) -> Counter[str | None]:
+    return Counter(
+        each.fact.call_id for facts in conversations.values() for each in facts if isinstance(each.fact, ToolStarted)
+    )
+
+
 def _results(facts: Sequence[Recorded]) -> dict[str, str]:
     """What the model reads of each call. Each call has one result, right behind its reply."""
     history = History("judge")
+    told: dict[str, str] = {}
     for each in facts:
+        if isinstance(each.fact, ContextCompacted):
+            told = _told_so_far(history) | told  # from here on it is shown no longer, or not as it was
         history.apply(each.fact)
+    return _told_so_far(history) | told
+
+
+def _told_so_far(history: History) -> dict[str, str]:
     told: dict[str, str] = {}
     for message, following in pairwise([*history.messages, None]):
         if isinstance(message, AssistantMessage) and message.calls:

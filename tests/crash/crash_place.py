@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,11 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crash_task import SEEDS, TASK, script
+import apsw
+from crash_task import SEEDS, TASK, Scene, script, settings, subagent_script
 
 from turnwright.app.clock import SystemClock
+from turnwright.journal.migrations import MIGRATIONS
 from turnwright.journal.sqlite import SqliteJournal
-from turnwright.schema.facts import Recorded
+from turnwright.schema.facts import ConversationOpened, Recorded
 from turnwright.schema.ids import ConversationId
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
@@ -34,6 +37,7 @@ class Place:
         self.journal = self.home / "data" / "journal"
         self.effects = root / "effects"
         self.script = root / "script.json"
+        self.subagent = root / "subagent.json"
         self.out_before = root / "out-before"
         self.out = root / "out"
         """Of the process that is to die. An earlier one that died and a later one that carries on have their own."""
@@ -41,13 +45,17 @@ class Place:
         self.acknowledged = root / "acknowledged"
         """What a client of the host was told, a line each."""
 
-    def lay_out(self, *, journal: Path | None = None, asks: bool = False) -> None:
+    def lay_out(self, *, journal: Path | None = None, asks: bool = False, scene: Scene = "", seed: int = 0) -> None:
         """Everything new. `journal`: an empty one to begin with, so that making it is not part of the run."""
         shutil.rmtree(self.root, ignore_errors=True)
         self.workspace.mkdir(parents=True)
         for name, content in SEEDS.items():
             (self.workspace / name).write_text(content)
-        self.script.write_text(script(self.effects, asks=asks))
+        self.script.write_text(script(self.effects, asks=asks, scene=scene, seed=seed))
+        self.subagent.write_text(subagent_script(self.effects))
+        if said := settings(scene, seed, self.subagent):
+            self.home.mkdir()
+            (self.home / "config.yaml").write_text(json.dumps(said))
         if journal is not None:
             shutil.copytree(journal, self.journal)
             self.journal.chmod(0o700)
@@ -89,8 +97,14 @@ class Place:
         return code, time.monotonic() - began
 
     def conversations(self, folder: Path | None = None) -> dict[ConversationId, list[Recorded]]:
-        """Everything that the journal holds."""
-        return asyncio.run(_read(folder or self.journal))
+        """Everything that the journal holds; what nobody sent comes first."""
+        found = asyncio.run(_read(folder or self.journal))
+        return dict(sorted(found.items(), key=lambda each: is_sent(each[1])))
+
+
+def is_sent(facts: Sequence[Recorded]) -> bool:
+    """It is a subagent's conversation."""
+    return any(isinstance(each.fact, ConversationOpened) and each.fact.errand is not None for each in facts[:1])
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
@@ -117,6 +131,25 @@ def make_journal(folder: Path) -> None:
             pass
 
     asyncio.run(make())
+
+
+def make_old(folder: Path) -> None:
+    """As the first version of the schema had it: what later versions have added is taken away."""
+    connection = apsw.Connection(str(folder / JOURNAL_FILES["database"]))
+    names = [(kind, name) for sql in MIGRATIONS[1:] for kind, name in re.findall(r"CREATE (TABLE|TRIGGER) (\w+)", sql)]
+    for kind, name in reversed(names):
+        connection.execute(f"DROP {kind} {name}")
+    connection.execute("DELETE FROM schema_versions WHERE version > 1")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+
+
+def only_of_old(folder: Path) -> ConversationId:
+    """The one conversation of such a journal: opening it would bring it forward."""
+    connection = apsw.Connection(str(folder / JOURNAL_FILES["database"]), flags=apsw.SQLITE_OPEN_READONLY)
+    ((name,),) = connection.execute("SELECT id FROM conversations")
+    connection.close()
+    return str(name)
 
 
 async def _read(folder: Path) -> dict[ConversationId, list[Recorded]]:

@@ -9,6 +9,7 @@ gets that far is the one that dies, and the trace of a whole run tells which cal
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 from collections import Counter
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from crash_place import JOURNAL_FILES, Place
+from crash_task import Scene
 
 WRITING = (
     *("write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "copy_file_range", "fallocate"),
@@ -29,9 +31,11 @@ WRITING = (
 FOLLOW = ("strace", "-f", "-qq", "-b", "execve", "-e", "signal=none")
 """Threads, but no other program: the keeper of commands and the commands themselves are left alone."""
 
-Phase: TypeAlias = Literal["first", "run", "quiet", "resume"]
+Phase: TypeAlias = Literal["first", "run", "quiet", "resume", "migrate"]
 """`first` makes the journal too; `quiet` prints only the result, so that the main thread writes little; `resume` is
-killed while it recovers from a first death."""
+killed while it recovers from a first death, and `migrate` while it does so in a journal of the first schema."""
+MIGRATING = 20
+"""So many of the first calls on each file of the journal."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,13 @@ class Moment:
     nth: int
     seed: int = 0
     """What the user says meanwhile, and when; see `crash_talk`. 0: what is said in every run."""
+    scene: Scene = ""
+    """What else happens in the task, at a place that `seed` says."""
 
     @property
     def group(self) -> str:
+        if self.scene:
+            return f"scene: {self.scene}"
         if self.seed:
             return f"talk: {self.topic}"
         return f"moments: {self.name.split()[0]} {self.name.split()[1]}"
@@ -79,11 +87,27 @@ class Moment:
         return next((topic for topic, words in TOPICS.items() if any(word in self.name for word in words)), "")
 
     def __str__(self) -> str:
-        return f"moment {self.name} #{self.nth}" + (f" of talk {self.seed}" if self.seed else "")
+        return f"moment {self.name} #{self.nth}" + (f" of {self.scene or 'talk'} {self.seed}" if self.seed else "")
 
     @property
     def words(self) -> tuple[str, ...]:
-        return self.name, str(self.nth), str(self.seed)
+        return (self.name, str(self.nth), str(self.seed), *([self.scene] if self.scene else []))
+
+
+@dataclass(frozen=True)
+class Forking:
+    """A moment of a fork. `seed` says of which point of a conversation."""
+
+    name: str
+    nth: int
+    seed: int
+
+    @property
+    def group(self) -> str:
+        return "fork"
+
+    def __str__(self) -> str:
+        return f"fork {self.seed}: {self.name} #{self.nth}"
 
 
 TOPICS = {
@@ -93,7 +117,17 @@ TOPICS = {
 }
 
 
-Point: TypeAlias = Syscall | Moment
+Point: TypeAlias = Syscall | Moment | Forking
+
+NEAR: dict[Scene, tuple[str, str]] = {
+    "compaction": ("context.compacted", "context.compacted"),
+    "subagent": ("subagent.started", "subagent.ended"),
+}
+"""The words of a scene's first and last moment."""
+AROUND = 4
+"""So many moments before the first and after the last belong to a scene."""
+OF_A_SCENE = 10
+"""So many moments of a scene are tried, of each seed others."""
 
 
 class Line(NamedTuple):
@@ -174,19 +208,46 @@ def _first_to_get_there(lines: Sequence[Line]) -> list[Line]:
     return [line for line in first.values() if not line.failed]
 
 
+def migration_points(lines: Sequence[Line]) -> list[Syscall]:
+    """The journal is brought forward before anything else is written to it."""
+    points = [point for point in run_points(lines, "resume") if point.file and point.file != "out"]
+    return [Syscall("migrate", each.name, each.file, each.when) for each in points if each.when <= MIGRATING]
+
+
 def _short(target: str) -> str:
     return re.sub(r"\d{3,}", "*", Path(target).name or target)
 
 
-def moments(place: Place, seed: int = 0) -> list[Moment]:
-    """All that the driver passes in a whole run; with a seed, those of what the user says."""
-    code, _ = place.finish(place.driver("run", *(["", "0", str(seed)] if seed else [])))
-    if code != 0:
-        raise AssertionError(f"the driver exited with {code}: {_last_words(place)}")
-    passed = json.loads((place.root / "moments.json").read_text())
+def moments(place: Place, seed: int = 0, scene: Scene = "") -> list[Moment]:
+    """All that the driver passes in a whole run; with a seed, those of what the user says, or of the scene."""
+    passed = _passed(place, "run", *(["", "0", str(seed)] if seed else []), *([scene] if scene else []))
+    if scene:
+        return _of_scene(passed, seed, scene)
     met = Counter(passed)
     found = [Moment(name, nth, seed) for name in met for nth in range(1, met[name] + 1)]
     return [each for each in found if each.topic] if seed else found
+
+
+def _of_scene(passed: Sequence[str], seed: int, scene: Scene) -> list[Moment]:
+    begin, end = NEAR[scene]
+    first = next(n for n, name in enumerate(passed) if begin in name)
+    last = max(n for n, name in enumerate(passed) if end in name)
+    near = range(max(0, first - AROUND), min(len(passed), last + AROUND + 1))
+    chosen = random.Random(seed).sample(near, min(OF_A_SCENE, len(near)))
+    return [Moment(passed[n], passed[: n + 1].count(passed[n]), seed, scene) for n in sorted(chosen)]
+
+
+def fork_moments(place: Place, seed: int) -> list[Forking]:
+    passed = _passed(place, "fork", "", "0", str(seed))
+    return [Forking(name, passed[: n + 1].count(name), seed) for n, name in enumerate(passed)]
+
+
+def _passed(place: Place, what: str, *words: str) -> list[str]:
+    code, _ = place.finish(place.driver(what, *words))
+    if code != 0:
+        raise AssertionError(f"the driver exited with {code}: {_last_words(place)}")
+    found: list[str] = json.loads((place.root / "moments.json").read_text())
+    return found
 
 
 def _last_words(place: Place) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import random
 import struct
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias, assert_never
 
 TASK = "do the countable things"
 LAST_WORDS = "all of it is done"
@@ -26,6 +27,10 @@ FILES_OF_CALL = {"W1": ("w1.txt",), "E1": ("e1.txt",), "P1": ("p1.txt", "p2.txt"
 EFFECTS = (*SHELL_CALLS, *FILES_OF_CALL)
 UNREPEATED = ("S5", "S6")
 """What the model does not repeat: the output of one is so large that it is stored apart, the other comes last."""
+
+SUBAGENT = "K1"
+SUBAGENT_EFFECTS = ("C1", "C2")
+SUBAGENT_LAST_WORDS = "my part is done"
 
 SEEDS = {"e1.txt": "first\nlast\n", "e2.txt": "upper\nlower\n", "p1.txt": "alpha\nbeta\n"}
 PATCH = """*** Begin Patch
@@ -40,11 +45,22 @@ PATCH = """*** Begin Patch
 """
 
 
-def script(effects: Path, *, asks: bool = False) -> str:
-    """As JSON, which is YAML. `asks`: somebody is there to answer."""
+Scene: TypeAlias = Literal["", "compaction", "subagent"]
+"""What else happens in the task: older messages are condensed, or a part of it is a subagent's."""
+WINDOW_TOKENS = 5_000
+
+
+def shell_call(effects: Path, tag: str, more: str = "") -> dict[str, Any]:
+    return call(tag, "bash", command=f"echo {tag} >> {effects}{more}")
+
+
+def script(effects: Path, *, asks: bool = False, scene: Scene = "", seed: int = 0) -> str:
+    """As JSON, which is YAML. `asks`: somebody is there to answer. `seed` says where in the task the scene is."""
+    chance = random.Random(f"{scene} {seed}")
+    long = "; seq 1 {}" if scene == "compaction" else ""
 
     def shell(tag: str, more: str = "") -> dict[str, Any]:
-        return call(tag, "bash", command=f"echo {tag} >> {effects}{more}")
+        return shell_call(effects, tag, long.format(chance.randrange(700, 1_500)) or more)
 
     steps: list[list[dict[str, Any]]] = [
         [call("R1", "ls"), call("R2", "read", path="e1.txt")],
@@ -62,11 +78,41 @@ def script(effects: Path, *, asks: bool = False) -> str:
     ]
     if asks:
         steps.insert(9, [call("A1", "ask_user", question="Go on?")])
+    if scene == "subagent":
+        steps.insert(chance.randrange(1, len(steps)), [call(SUBAGENT, "task", brief="do your part")])
     told = [{"text": REPEATED, "chunk": "whole", "calls": calls} for calls in steps]
     told[0]["text"] = "I look first."
     told[-1]["text"] = "That was long."
     # Forever: a letter that a death kept from being taken back opens a turn of its own.
-    return json.dumps({"follow": "history", "steps": [*told, {"text": LAST_WORDS, "repeat": "forever"}]})
+    whole: dict[str, Any] = {"follow": "history", "steps": [*told, {"text": LAST_WORDS, "repeat": "forever"}]}
+    if scene == "compaction":
+        whole |= {"window": WINDOW_TOKENS, "max_output": 500, "digest": "Countable things were done."}
+    return json.dumps(whole)
+
+
+def fork_point(seed: int, facts: int) -> int:
+    return random.Random(seed).randrange(2, facts + 1)
+
+
+def subagent_script(effects: Path) -> str:
+    """What the subagent does of the task."""
+    steps = [[shell_call(effects, "C1")], [call("C3", "read", path="e1.txt")], [shell_call(effects, "C2")]]
+    told = [{"text": REPEATED, "chunk": "whole", "calls": calls} for calls in steps]
+    return json.dumps({"follow": "history", "steps": [*told, {"text": SUBAGENT_LAST_WORDS}]})
+
+
+def settings(scene: Scene, seed: int, subagent: Path) -> dict[str, Any]:
+    """The user's configuration."""
+    match scene:
+        case "compaction":
+            keep_tokens = random.Random(seed).randrange(200, 1_200)
+            return {"loop": {"compaction": {"keep_tokens": keep_tokens, "apart_steps": 0}}}
+        case "subagent":
+            return {"subagents": {"model": f"scripted/{subagent}"}}
+        case "":
+            return {}
+        case _:
+            assert_never(scene)
 
 
 def call(identity: str, name: str, **arguments: Any) -> dict[str, Any]:
@@ -113,6 +159,6 @@ class Landings:
 def effect_counts(effects: Path, landings: Counter[str]) -> dict[str, int]:
     """How often each call had its effect. A call with several files counts as its most frequent."""
     tags = Counter(effects.read_text().split()) if effects.exists() else Counter[str]()
-    return {tag: tags[tag] for tag in SHELL_CALLS} | {
+    return {tag: tags[tag] for tag in (*SHELL_CALLS, *SUBAGENT_EFFECTS)} | {
         call_id: max(landings[name] for name in names) for call_id, names in FILES_OF_CALL.items()
     }

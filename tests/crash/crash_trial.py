@@ -9,42 +9,43 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
+from crash_fork import tried_fork
 from crash_judge import Fault, Seen, faults
-from crash_place import Place, make_journal, printed, printed_lines
-from crash_points import Moment, Phase, Point, Syscall, making_points, moments, run_points, traced
-from crash_task import Landings, effect_counts
+from crash_place import Place, is_sent, make_journal, make_old, only_of_old, printed, printed_lines
+from crash_points import (
+    Forking,
+    Moment,
+    Phase,
+    Point,
+    Syscall,
+    fork_moments,
+    making_points,
+    migration_points,
+    moments,
+    run_points,
+    traced,
+)
+from crash_result import Trial
+from crash_task import Landings, Scene, effect_counts
 
 from turnwright.journal.records import Report
 from turnwright.journal.verify import verify
 from turnwright.machine.warden import descendants
 from turnwright.schema.facts import AttemptEnded, AttemptStarted, Recorded, ToolEnded, ToolStarted, TurnEnded
 
-AnyPoint = TypeVar("AnyPoint", Moment, Syscall, Point)
+AnyPoint = TypeVar("AnyPoint", Moment, Syscall, Forking, Point)
 
 GONE_AFTER_S = 1.0
 """W5: no process is left that long after a death."""
 SUBREAPER = 36  # prctl
-
-
-@dataclass(frozen=True)
-class Trial:
-    point: Point
-    died: bool
-    """A point that is not met, because threads took turns in another way, is not counted."""
-    found: str = ""
-    """What the journal said at the death."""
-    faults: tuple[Fault, ...] = ()
-    resumed_s: float | None = None
-    temporary_files: int = 0
-    """In the workspace, of a write that was cut off."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,14 @@ class Left:
     conversations: tuple[str, ...]
     effects: dict[str, int]
     verified: Report | None
+    subagents: dict[str, list[Recorded]]
 
 
 def tried(point: Point, root: str) -> Trial:
     """In a process of its own that takes in orphans."""
     place = Place(Path(root) / f"worker-{os.getpid()}")
+    if isinstance(point, Forking):
+        return tried_fork(point, place)
     landed = _prepare(point, place)
     landings = Landings(place.workspace, landed)
     try:
@@ -68,15 +72,17 @@ def tried(point: Point, root: str) -> Trial:
         landings.close()
 
 
-def _prepare(point: Point, place: Place) -> Counter[str]:
+def _prepare(point: Moment | Syscall, place: Place) -> Counter[str]:
     """How often files had been put in place before."""
     match point:
-        case Moment():
-            place.lay_out(asks=True, journal=_empty_journal(place.root))
+        case Moment(seed=seed, scene=scene):
+            place.lay_out(asks=True, journal=_empty_journal(place.root), scene=scene, seed=seed)
         case Syscall(phase="first"):
             place.lay_out()
         case Syscall(phase="resume"):
             return lay_out_a_death(place)
+        case Syscall(phase="migrate"):
+            return lay_out_an_old_death(place)
         case Syscall():
             place.lay_out(journal=_empty_journal(place.root))
     return Counter()
@@ -88,6 +94,13 @@ def lay_out_a_death(place: Place) -> Counter[str]:
     shutil.rmtree(place.root, ignore_errors=True)
     shutil.copytree(saved, place.root)
     return Counter(landed)
+
+
+def lay_out_an_old_death(place: Place) -> Counter[str]:
+    """The same, in a journal as the first version of the schema had it."""
+    landed = lay_out_a_death(place)
+    make_old(place.journal)
+    return landed
 
 
 @cache
@@ -114,7 +127,7 @@ def _empty_journal(root: Path) -> Path:
     return folder
 
 
-def _tried(point: Point, place: Place, landings: Landings) -> Trial:
+def _tried(point: Moment | Syscall, place: Place, landings: Landings) -> Trial:
     code, _ = place.finish(_deadly(point, place))
     if code != -signal.SIGKILL:
         wait_until_alone()
@@ -126,7 +139,9 @@ def _tried(point: Point, place: Place, landings: Landings) -> Trial:
     left = _look(place, landings)
     code, resumed_s = place.finish(_carrying_on(point, place, left), place.out_after)
     alive += wait_until_alone()
-    finally_ = place.conversations()
+    found = place.conversations()
+    sent = {name: facts for name, facts in found.items() if is_sent(facts)}
+    finally_ = {name: facts for name, facts in found.items() if name not in sent}
     seen = Seen(
         printed=[line for out in (place.out_before, place.out) for line in printed_lines(out) if b'"seq":' in line],
         at_death=left.facts,
@@ -140,6 +155,8 @@ def _tried(point: Point, place: Place, landings: Landings) -> Trial:
         verified=verify(place.journal),
         alive=alive,
         acknowledged=printed(place.acknowledged),
+        subagents_at_death=left.subagents,
+        subagents=sent,
     )
     return Trial(
         point,
@@ -151,30 +168,29 @@ def _tried(point: Point, place: Place, landings: Landings) -> Trial:
     )
 
 
-def _deadly(point: Point, place: Place) -> list[str]:
+def _deadly(point: Moment | Syscall, place: Place) -> list[str]:
     match point:
         case Moment():
             return place.driver("run", *point.words)
-        case Syscall(phase="resume"):
-            (conversation_id,) = place.conversations()
-            return point.command(place, place.resume(conversation_id))
+        case Syscall(phase="resume" | "migrate"):
+            return point.command(place, place.resume(only_of_old(place.journal)))
         case Syscall(phase="quiet"):
             return point.command(place, place.run("json"))
         case Syscall():
             return point.command(place, place.run())
 
 
-def _carrying_on(point: Point, place: Place, left: Left) -> list[str]:
+def _carrying_on(point: Moment | Syscall, place: Place, left: Left) -> list[str]:
     """Where nothing was begun yet the user gives the task again. At named moments all is done by the driver, because
     somebody must answer what the task asks there; a turn that has ended asks nothing more."""
     asks = isinstance(point, Moment) and not (left.facts and isinstance(left.facts[-1].fact, TurnEnded))
     if asks:
-        talk = ["", "0", str(point.seed)] if isinstance(point, Moment) and point.seed else []
+        talk = ["", "0", *point.words[2:]] if isinstance(point, Moment) and point.seed else []
         return place.driver("resume" if left.conversations else "run", *talk)
     return place.resume(left.conversations[0]) if left.conversations else place.run()
 
 
-def _hasty(point: Point) -> bool:
+def _hasty(point: Moment | Syscall) -> bool:
     """Half of the trials carry on at once, while what the dead one started may still be ending."""
     return (point.nth if isinstance(point, Moment) else point.when) % 2 == 0
 
@@ -183,12 +199,13 @@ def _look(place: Place, landings: Landings) -> Left:
     """At a copy: what is carried on must be exactly what was left."""
     death = place.root / "death"
     if not place.journal.exists():
-        return Left([], (), effect_counts(place.effects, landings.counted()), None)
+        return Left([], (), effect_counts(place.effects, landings.counted()), None, {})
     shutil.copytree(place.journal, death)
     effects = effect_counts(place.effects, landings.counted())
     report = verify(death)
     held = {each: facts for each, facts in place.conversations(death).items() if facts}
-    return Left(next(iter(held.values()), []), tuple(held), effects, report)
+    sent = {each: facts for each, facts in held.items() if is_sent(facts)}
+    return Left(next(iter(held.values()), []), tuple(held), effects, report, sent)
 
 
 def _found(facts: Sequence[Recorded]) -> str:
@@ -256,6 +273,21 @@ class Workers:
         """All there are, by a whole run that nobody kills; with a seed, those of what the user says."""
         return self._pool.submit(_moments, self._root, seed).result()
 
+    def scene(self, scene: Scene, seed: int) -> list[Moment]:
+        """Some of those of a scene."""
+        return self._pool.submit(_moments, self._root, seed, scene).result()
+
+    def forks(self, seed: int) -> list[Forking]:
+        return self._pool.submit(_forks, self._root, seed).result()
+
+    def seeded(self, seeds: Iterable[int]) -> list[Point]:
+        """For each seed what the user says, the scenes and a fork."""
+        found: list[Future[list[Moment]] | Future[list[Forking]]] = []
+        for seed in seeds:
+            found += [self._pool.submit(_moments, self._root, seed, scene) for scene in get_args(Scene)]
+            found.append(self._pool.submit(_forks, self._root, seed))
+        return [point for each in found for point in each.result()]
+
     def system_calls(self, *phases: Phase) -> list[Syscall]:
         """The same for writing system calls. `run` brings those of `quiet` with it."""
         found = [self._pool.submit(_system_calls, self._root, phase) for phase in phases]
@@ -283,10 +315,16 @@ def take_in_orphans() -> None:
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
 
 
-def _moments(root: str, seed: int) -> list[Moment]:
+def _moments(root: str, seed: int, scene: Scene = "") -> list[Moment]:
     place = Place(Path(root) / f"worker-{os.getpid()}")
-    place.lay_out(asks=True, journal=_empty_journal(place.root))
-    return moments(place, seed)
+    place.lay_out(asks=True, journal=_empty_journal(place.root), scene=scene, seed=seed)
+    return moments(place, seed, scene)
+
+
+def _forks(root: str, seed: int) -> list[Forking]:
+    place = Place(Path(root) / f"worker-{os.getpid()}")
+    lay_out_a_death(place)
+    return fork_moments(place, seed)
 
 
 def _system_calls(root: str, phase: Phase) -> list[Syscall]:
@@ -299,6 +337,9 @@ def _system_calls(root: str, phase: Phase) -> list[Syscall]:
             lay_out_a_death(place)
             (conversation_id,) = place.conversations()
             return run_points(traced(place, place.resume(conversation_id)), "resume")
+        case "migrate":
+            lay_out_an_old_death(place)
+            return migration_points(traced(place, place.resume(only_of_old(place.journal))))
         case _:
             place.lay_out(journal=_empty_journal(place.root))
             return run_points(traced(place, place.run()), "run")

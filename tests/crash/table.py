@@ -18,7 +18,8 @@ from typing import get_args
 
 from crash_judge import Kind
 from crash_points import Point, has_strace
-from crash_trial import Trial, Workers, spread
+from crash_result import Trial
+from crash_trial import Workers, spread
 
 RESUME_P50_S = 2.0
 COLUMNS: tuple[Kind, ...] = get_args(Kind)
@@ -58,8 +59,13 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="every point, however long it takes")
     parser.add_argument("--seconds", type=float, default=180, help="begin no trial after that long (default: 180)")
-    parser.add_argument("--seeds", type=int, default=3, help="how many talks of the user are tried (default: 3)")
-    parser.add_argument("--only", default="", help="points whose name contains this")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        help="variants of talks, scenes and forks (default: 3)",
+    )
+    parser.add_argument("--only", default="", help="points whose name contains one of these, with commas between")
     parser.add_argument("--jobs", type=int, default=2, help="trials at a time (default: 2)")
     args = parser.parse_args(words)
     strace = has_strace()
@@ -68,9 +74,9 @@ def main(words: list[str]) -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="crash-") as root, Workers(Path(root), args.jobs) as workers:
         points: list[Point] = [*workers.moments()]
-        points += [point for seed in range(1, args.seeds + 1) for point in workers.moments(seed)]
-        points += workers.system_calls("first", "run", "resume") if strace else []
-        points = [point for point in points if args.only in str(point)]
+        points += workers.seeded(range(1, args.seeds + 1))
+        points += workers.system_calls("first", "run", "resume", "migrate") if strace else []
+        points = [point for point in points if any(word in f"{point} {point.group}" for word in args.only.split(","))]
         print(f"{len(points)} points, found in {time.monotonic() - began:.0f} s", flush=True)
         trials = []
         until = None if args.all else began + args.seconds

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from crash_points import Moment, Point, Syscall, has_strace
-from crash_trial import Trial, Workers, spread
+from crash_result import Trial
+from crash_trial import Workers, spread
 from table import complaints, rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans and notices of files are watched as on Linux")
@@ -22,7 +23,8 @@ SLOW_S = 45.0
 """For each of the two slow tests; whole trials are added at the end."""
 SLOW_TRIALS = 50
 TALK_S = 15.0
-"""The same for what the user says."""
+"""The same for what the user says, and for the scenes."""
+OF_MIGRATION = 6
 RESUME_LIMIT_S = 15.0
 """Far below the 45 s of a lease, far above the second that it takes: other tests run at the same time."""
 
@@ -117,6 +119,22 @@ def test_killed_at_as_many_system_calls_as_time_allows(workers: Workers, strace:
 def test_killed_at_as_many_moments_of_talk_as_time_allows(workers: Workers) -> None:
     points = [point for seed in range(2, 5) for point in workers.moments(seed)]
     judged(list(workers.try_all(spread(points), until=time.monotonic() + TALK_S, at_least=15)), at_least=10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_killed_while_it_condenses_sends_a_subagent_or_forks(workers: Workers) -> None:
+    points: list[Point] = [*workers.scene("compaction", 1), *workers.scene("subagent", 2), *workers.forks(3)]
+    assert {point.group for point in points} == {"scene: compaction", "scene: subagent", "fork"}
+    judged(list(workers.try_all(spread(points), until=time.monotonic() + TALK_S, at_least=9)), at_least=6)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_killed_while_an_old_journal_is_brought_forward(workers: Workers, strace: None) -> None:
+    points = workers.system_calls("migrate")
+    assert len(points) >= 20
+    judged(list(workers.try_all(spread(points)[:OF_MIGRATION])), at_least=OF_MIGRATION * 3 // 4)
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ async def largest_reservation(place: Place, field: str) -> float:
         conversations = [await journal.since(each.id) for each in await journal.conversations(200)]
     assert len(conversations) > 1 + WIDE
     started = [each.fact for facts in conversations for each in facts if isinstance(each.fact, AttemptStarted)]
-    return max(getattr(fact, field) for fact in started)
+    return max(float(getattr(fact, field)) for fact in started)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -19,7 +19,8 @@ from turnwright.kernel.cost import reserve_of
 from turnwright.kernel.limits import exhausted
 from turnwright.kernel.ports import Refused
 from turnwright.kernel.spending import Charge, Spending, Standing
-from turnwright.schema.errors import ConfigError
+from turnwright.schema.errors import ConfigError, InputError
+from turnwright.schema.facts import Recorded
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.limits import Limits
 from turnwright.schema.routes import Route
@@ -157,11 +158,19 @@ async def spent_by(journal: Journal[Any], conversation_id: ConversationId) -> Ch
 
 
 async def spent_in(journal: Journal[Any], conversation_id: ConversationId) -> Charge:
-    """The same for all of its tasks: a subagent's are all one to whoever sent it. Nothing where it never began."""
+    """The same for all of its tasks: a subagent's are all one to whoever sent it."""
     spending = Spending(whole=True)
-    for recorded in await journal.since(conversation_id):
+    for recorded in await facts_below(journal, conversation_id):
         spending.apply(recorded.fact)
     return await with_subagents(journal, spending)
+
+
+async def facts_below(journal: Journal[Any], conversation_id: ConversationId) -> Sequence[Recorded]:
+    """Of a subagent. There are none where a crash came between its being sent and its beginning."""
+    try:
+        return await journal.since(conversation_id)
+    except InputError:
+        return ()
 
 
 async def with_subagents(journal: Journal[Any], spending: Spending) -> Charge:

@@ -33,7 +33,7 @@ from turnwright.schema.ids import CallId, ConversationId
 from turnwright.schema.limits import Limits
 from turnwright.schema.settings import SubagentSettings
 from turnwright.session.broadcast import Event
-from turnwright.session.budget import Account, spent_in
+from turnwright.session.budget import Account, facts_below, spent_in
 from turnwright.session.ports import Journal
 
 TASK = "task"
@@ -242,7 +242,7 @@ async def left_open(journal: Journal[Any], spending: Spending) -> Sequence[Subag
     ends = []
     for child, started in spending.subagents.items():
         life = Life()
-        for recorded in await journal.since(child):
+        for recorded in await facts_below(journal, child):
             life.apply(recorded.fact)
         ends.append(life.ended(started, await spent_in(journal, child)))
     return ends
