@@ -40,6 +40,16 @@ async def test_one_that_does_not_come_up_is_named(serving: Serving, way: str, wh
     assert names(toolbox) == ["mcp_tools"]
 
 
+async def test_one_that_is_slow_is_named_while_it_starts(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnwright.tools.mcp.server.SLOW_S", 0.2)
+    server = await serving.ready("hang-initialize", settings=SOON)
+    assert serving.told == [
+        "the MCP server s is still starting after 0.2 s: nobody waits for it",
+        "the MCP server s did not answer the handshake within 1 s",
+    ]
+    assert server.state == "failed"
+
+
 async def test_a_program_that_is_not_there_is_named(serving: Serving, ask: Ask) -> None:
     await serving.ready(settings=McpServer(command="/no/such/program", cwd=str(serving.folder)))
     assert serving.told == ["the MCP server s cannot be started: /no/such/program: No such file or directory"]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 RESTARTS_MAX = 1
 """After a death that came while it was in use. One that does not come up is not tried again."""
+SLOW_S = 5.0
+"""A start that takes longer is on record before it is over."""
 RELIST_PAUSE_S = 1.0
 """Between two looks at the tools of a server that goes on saying they have changed."""
 CLOSE_S = 2.0
@@ -171,7 +173,11 @@ class Server:
         while not why:
             self._was_ready = self._dead = False
             self._over.clear()
-            ended = await self._one_life()
+            slow = asyncio.get_running_loop().call_later(SLOW_S, self._say_slow)
+            try:
+                ended = await self._one_life()
+            finally:
+                slow.cancel()
             self._lose_connection()
             if not self._was_ready or self._restarts == RESTARTS_MAX:
                 why = ended
@@ -267,6 +273,10 @@ class Server:
         held = ", ".join(each.name for each in self.held)
         said = f"; not what they were when first seen, so not offered: {held}" if held else ""
         return said + (f"; unfit: {'; '.join(self.unfit[:5])}" if self.unfit else "")
+
+    def _say_slow(self) -> None:
+        if self.state == "starting":
+            self._tell(f"is still starting after {SLOW_S:g} s: nobody waits for it")
 
     def _fail(self, why: str) -> None:
         self.state, self.why, self.tools = "failed", why, ()
