@@ -21,6 +21,7 @@ import msgspec.inspect
 from turnwright.cli import exit_codes
 from turnwright.cli.parser import parser_of
 from turnwright.cli.registry import COMMANDS
+from turnwright.kernel.guards.registry import GUARDS, thresholds
 from turnwright.schema import errors, facts, live, verdicts
 from turnwright.schema.facts import FACT_TYPES
 from turnwright.schema.limits import Dispatch, Limits, Retry
@@ -237,6 +238,32 @@ def _prose(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names)) + "."
 
 
+def guards_page() -> str:
+    """One table for each guard, from the registry that the tests are made from too."""
+    lines = [
+        "# Guards",
+        NOTE,
+        "In the order in which they are asked. Each has `enabled` besides what is listed. What they are for is in",
+        "[how guards work](../explanation/guards.md), how to set them in [Guards](../how-to/guards.md).",
+    ]
+    for kind in GUARDS:
+        documented = field_docs(kind.settings)
+        ends = ", ".join(f"`{reason}`" for reason in kind.reasons) or "never ends a turn"
+        lines += ["", f"## `{kind.where}`", "", f"Watches {kind.watches}.", ""]
+        lines += [f"Recorded as `guard.tripped` with `guard: {kind.name}` and as verdict "]
+        lines[-1] += f"{', '.join(f'`{verdict}`' for verdict in kind.verdicts)}. Ends a turn as: {ends}."
+        found = thresholds(kind.settings())
+        if found:
+            lines += ["", "| key | default | |", "| --- | --- | --- |"]
+            lines += [f"| `{name}` | {_default(value)} | {documented.get(name, '')} |" for name, value in found.items()]
+    return "\n".join([*lines, ""])
+
+
+def _default(value: object) -> str:
+    said = msgspec.json.encode(value).decode()
+    return "" if said in ('""', "[]") else f"`{said}`"
+
+
 def exit_codes_page() -> str:
     documented = field_docs(exit_codes.ExitCode)
     lines = [
@@ -388,6 +415,7 @@ WRITTEN: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "exit-codes.md": exit_codes_page,
     "permissions.md": permissions_page,
+    "guards.md": guards_page,
     "facts.md": facts_page,
 }
 
