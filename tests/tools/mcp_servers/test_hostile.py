@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import sys
 import time
 
 import pytest
@@ -48,6 +49,15 @@ async def test_one_that_is_slow_is_named_while_it_starts(serving: Serving, monke
         "the MCP server s did not answer the handshake within 1 s",
     ]
     assert server.state == "failed"
+
+
+async def test_without_the_extra_it_says_what_to_install(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "turnwright.tools.mcp.connection", raising=False)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    await serving.ready()
+    assert serving.told == [
+        "the MCP server s is not started: the extra is not installed: pip install 'turnwright[mcp]' (mcp is missing)"
+    ]
 
 
 async def test_a_program_that_is_not_there_is_named(serving: Serving, ask: Ask) -> None:
