@@ -22,6 +22,7 @@ from postgres_server import PostgresServer
 from turnwright.app.clock import SystemClock
 from turnwright.app.journals import opened_journal
 from turnwright.config.load import load
+from turnwright.journal.postgres import schema as schema_module
 from turnwright.journal.postgres import server as server_module
 from turnwright.journal.postgres.journal import PostgresJournal
 from turnwright.schema.errors import ConfigError, InputError, JournalHeld, JournalTooNew, JournalUnwritable
@@ -215,6 +216,26 @@ async def test_a_newer_schema_is_refused_and_an_empty_database_has_no_journal(po
     await connection.close()
     for journal in opened:
         await journal.close()
+
+
+@pytest.mark.parametrize("version", range(1, schema_module.LATEST))
+async def test_every_older_schema_is_brought_forward(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """By whoever comes first, be it a reader."""
+    url = postgres.database()
+    with monkeypatch.context() as patch:
+        patch.setattr(schema_module, "LATEST", version)
+        connection = await asyncpg.connect(url, server_settings={"search_path": schema_module.SCHEMA})
+        await schema_module.prepare(connection, "here", 0, read_only=False)
+    await connection.execute("INSERT INTO conversations (id, last_seq, last_hash) VALUES ($1, 0, $2)", ONE, bytes(16))
+    await connection.close()
+    async with await PostgresJournal.open(url, clock=SystemClock(), read_only=True) as journal:
+        assert await journal.conversations() == []
+    async with await PostgresJournal.open(url, clock=SystemClock()) as journal:
+        await journal.append(await journal.acquire(ONE, create=True), [note("a needle")])
+        assert [hit.seq for hit in await journal.search("needle")] == [1]
+        assert (await journal.verify()).findings == ()
 
 
 async def test_rows_that_were_changed_are_found(postgres: PostgresServer) -> None:

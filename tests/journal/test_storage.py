@@ -19,9 +19,11 @@ from children import ONE, RealTime, note
 from turnwright.journal import database, migrations
 from turnwright.journal.database import DATABASE
 from turnwright.journal.migrations import LATEST
+from turnwright.journal.rows import NO_HASH, Entry, row_hash
 from turnwright.journal.sqlite import SqliteJournal
 from turnwright.journal.verify import verify
 from turnwright.schema.errors import InputError, JournalDamaged, JournalTooNew, JournalUnwritable
+from turnwright.schema.facts import encode_body
 from turnwright.schema.ids import Prefix
 
 
@@ -207,6 +209,43 @@ async def test_an_older_schema_is_brought_forward(tmp_path: Path, monkeypatch: p
     assert connection.execute("SELECT archived FROM conversations").get == 0
     connection.close()
     assert verify(tmp_path).clean
+
+
+@pytest.mark.parametrize("version", range(1, LATEST))
+async def test_every_older_schema_is_read_as_it_is_and_brought_forward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """A reader changes nothing, and does without what came later; a writer brings it forward."""
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "LATEST", version)
+        database.create(tmp_path / DATABASE, 0)
+    connection = apsw.Connection(str(tmp_path / DATABASE))
+    connection.execute("INSERT INTO conversations VALUES (1, ?)", (ONE,))
+    last_hash = NO_HASH
+    for seq, (at, fact) in enumerate([note("a needle"), note("hay")], 1):
+        entry = Entry(at, 1, None, encode_body(fact))
+        own = row_hash(last_hash, ONE, seq, entry)
+        row = (1, seq, at, 1, last_hash + own, entry.body)
+        connection.execute(
+            "INSERT INTO facts (conversation, seq, at, schema_version, link, body) VALUES (?, ?, ?, ?, ?, ?)", row
+        )
+        last_hash = own
+    connection.close()
+    for read_only in (True, False):
+        async with await SqliteJournal.open(tmp_path, clock=RealTime(), read_only=read_only) as journal:
+            assert [each.id for each in await journal.conversations()] == [ONE]
+            assert [each.seq for each in await journal.since(ONE)] == [1, 2]
+            assert [hit.seq for hit in await journal.search("needle")] == [1]
+            stored = await journal.stored()
+            assert (stored.facts, [each.id for each in stored.conversations]) == (2, [ONE])
+            with pytest.raises(JournalDamaged, match="is missing"):
+                await journal.blob("0" * 64)
+        reader = database.open_reader(tmp_path / DATABASE)
+        assert migrations.version_of(reader) == (version if read_only else LATEST)
+        reader.close()
+    async with await SqliteJournal.open(tmp_path, clock=RealTime()) as journal:
+        await journal.append(await journal.acquire(ONE), [note("new")])
+    assert verify(tmp_path).facts == 3
 
 
 async def test_shared_facts_outlive_their_first_owner(tmp_path: Path) -> None:

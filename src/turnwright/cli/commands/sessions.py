@@ -13,13 +13,10 @@ from turnwright.app.reading import open_for_reading
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_json_option, count, loaded_config
 from turnwright.cli.terminal import Terminal
+from turnwright.journal.port import Journal
 from turnwright.schema.ids import ConversationId
 from turnwright.views.fold import folded
 from turnwright.views.sessions import Session, fold_session, session_lines
-
-ALL = 1_000_000
-ARCHIVED_MANY = 200
-"""As many are looked at beyond those that are shown: the ones in the archive are passed over."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,18 +36,28 @@ def run(args: argparse.Namespace) -> int:
         if not has_journal(loaded):
             return _tell([], frozenset(), as_json=args.json)
         async with open_for_reading(loaded) as journal:
-            found: list[Session] = []
-            held: set[ConversationId] = set()
-            for each in await journal.conversations(ALL if args.tag or args.archived else args.limit + ARCHIVED_MANY):
-                session = folded(fold_session, Session(), await journal.since(each.id))
-                if _wanted(session, args):
-                    found.append(session)
-                    held |= {each.id} if each.held_by is not None else set()
-                if len(found) == args.limit:
-                    break
-        return _tell(found, frozenset(held), as_json=args.json)
+            found, held = await _found(journal, args)
+        return _tell(found, held, as_json=args.json)
 
     return asyncio.run(main())
+
+
+async def _found(journal: Journal, args: argparse.Namespace) -> tuple[list[Session], frozenset[ConversationId]]:
+    """The newest that are wanted. More are asked for only where some are passed over."""
+    found: list[Session] = []
+    held: set[ConversationId] = set()
+    seen, ask = 0, args.limit
+    while len(found) < args.limit:
+        listed = await journal.conversations(ask)
+        for each in listed[seen:]:
+            session = folded(fold_session, Session(), await journal.since(each.id))
+            if _wanted(session, args) and len(found) < args.limit:
+                found.append(session)
+                held |= {each.id} if each.held_by is not None else set()
+        if len(listed) < ask:
+            break
+        seen, ask = len(listed), ask * 4
+    return found, frozenset(held)
 
 
 def _wanted(session: Session, args: argparse.Namespace) -> bool:
