@@ -18,7 +18,8 @@ from turnwright.views.fold import folded
 from turnwright.views.ir import encode_ir_pieces, ir
 from turnwright.views.markdown import markdown
 from turnwright.views.metrics import MetricsState, fold_metrics, metrics
-from turnwright.views.otel import Names, OtelSpan, otel_spans
+from turnwright.views.otel import OtelSpan, otel_spans
+from turnwright.views.otel_names import Names
 from turnwright.views.otlp import otlp_pieces
 from turnwright.views.spans import spans
 from turnwright.views.transcript import Transcript, entries, fold_transcript

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
 from turnwright.journal import leases
-from turnwright.journal.database import DATABASE, LOG, create, explained, open_writer, sync_folder
+from turnwright.journal.database import DATABASE, explained
+from turnwright.journal.files import open_files
 from turnwright.journal.following import Watch
 from turnwright.journal.jobs import Append, Change, Job, SqliteLease
-from turnwright.journal.losses import note_losses
-from turnwright.journal.marks import MARK, Marks
+from turnwright.journal.marks import MARK
 from turnwright.journal.paged import PagedReads
 from turnwright.journal.payloads import packed
 from turnwright.journal.processes import myself
@@ -82,7 +81,7 @@ class SqliteJournal(PagedReads):
             if not there:
                 raise InputError(f"There is no journal in {self.folder}.", remedy="Nothing was recorded there yet.")
             return await self._in_thread(self._reader.check)
-        connection, marks = await self._in_thread(lambda: _open_files(path, self._clock.wall_ms()))
+        connection, marks = await self._in_thread(lambda: open_files(path, self._clock.wall_ms()))
         self._writer = Writer(path, connection, marks, self._clock, self._watch.committing, self._deliver)
         self._waker = Waker(self._loop, self._settle)
         return None
@@ -281,48 +280,6 @@ class SqliteJournal(PagedReads):
 
 def _absolute(folder: str | os.PathLike[str]) -> Path:
     return Path(folder).absolute()
-
-
-class _Files(NamedTuple):
-    connection: apsw.Connection
-    marks: Marks
-
-
-def _open_files(path: Path, now_ms: int) -> _Files:
-    """The writer's own. Raises JournalError with the path and a remedy."""
-    with explained(path):
-        _prepare_folder(path.parent)
-        marks = Marks(path.with_name(MARK))
-        try:
-            # Whoever comes second waits here until the database is whole.
-            fcntl.flock(marks, fcntl.LOCK_EX)
-            if not path.exists():
-                create(path, now_ms)
-            if not has_content(path.with_name(LOG)):
-                marks.checkpoint(running=False)
-            fcntl.flock(marks, fcntl.LOCK_UN)
-            connection = open_writer(path, now_ms)
-            note_losses(connection, marks, now_ms)
-        except BaseException:
-            marks.close()
-            raise
-    return _Files(connection, marks)
-
-
-def has_content(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except FileNotFoundError:
-        return False
-
-
-def _prepare_folder(folder: Path) -> None:
-    """For this user's eyes only: what models and tools said may be private."""
-    if not folder.is_dir():
-        folder.mkdir(parents=True, mode=0o700)
-        sync_folder(folder.parent)
-    if folder.stat().st_mode & 0o077:
-        folder.chmod(0o700)
 
 
 def _releasing(lease: SqliteLease) -> Callable[[apsw.Connection], None]:

@@ -60,6 +60,9 @@ class Writer:
         self._deliver = deliver
         self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._orphans: list[tuple[int, int]] = []
+        """Leases that are on disk and that nobody got, because their mark failed: they are given back with the next
+        change, or whoever tries again would be told that we hold it."""
         self._stopping = False
         self._broken = False
         self._renewed_ms = clock.wall_ms()
@@ -214,10 +217,18 @@ class Writer:
 
     def _change(self, work: Callable[[apsw.Connection], Any]) -> Any:
         with self._transaction():
+            for number, generation in self._orphans:
+                leases.release(self._connection, number, generation)
             answer = work(self._connection)
             changes = self._connection.execute(_COUNT_CHANGE).get
-        with explained(self._marks.path):
-            self._marks.changes(changes)
+        self._orphans.clear()
+        try:
+            with explained(self._marks.path):
+                self._marks.changes(changes)
+        except JournalUnwritable:
+            if isinstance(answer, SqliteLease):
+                self._orphans.append((answer.number, answer.generation))
+            raise
         return answer
 
     def _transaction(self) -> AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_point, loaded_config
 from turnwright.cli.points import facts_to, point_named
 from turnwright.schema.errors import InputError, UsageError
-from turnwright.views.otel import Names
+from turnwright.views.otel_names import Names
 from turnwright.views.text import plural
 
 
