@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import mcp_targets
 import msgspec
+import shell_targets
 from hypothesis import strategies as st
 
 from turnwright.kernel.assemble import Assembly
@@ -320,5 +321,6 @@ TARGETS: Mapping[str, Target] = {
     "mcp messages": Target(st.tuples(mcp_targets.MESSAGES, CUTS), mcp_targets.read_lines(same)),
     "mcp arguments": Target(st.tuples(mcp_targets.ARGUMENTS, mcp_targets.SCHEMAS), mcp_targets.hold_arguments),
     "mcp tools": Target(mcp_targets.DESCRIBED, mcp_targets.describe),
+    "permissions": Target(shell_targets.GIVEN, shell_targets.judge),
     "mcp entries": Target(mcp_targets.WRITTEN | mcp_targets.ANY, mcp_targets.configure),
 }

@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from turnwright.app.always_rules import AlwaysRules
 from turnwright.config.load import Loaded
@@ -17,7 +19,9 @@ from turnwright.schema.prompt import ToolSpec
 from turnwright.schema.sandbox import Confinement
 from turnwright.schema.tools import Asks, Ready, ToolOutcome, Unfit
 from turnwright.schema.verdicts import Effect
-from turnwright.session.permissions.decide import Decision, Policy, decide
+
+if TYPE_CHECKING:
+    from turnwright.session.permissions.decide import Decision, Policy
 
 ONCE = "once"
 NO = "no"
@@ -67,9 +71,15 @@ class Permits:
         return self._permissions.autonomy
 
     def decide(self, tool: str, effect: Effect, arguments: dict[str, Any]) -> Decision:
+        from turnwright.session.permissions.decide import (
+            decide,  # its tables cost milliseconds; the first call needs them
+        )
+
         return decide(self.policy(), tool, effect, arguments, self._ground)
 
     def policy(self) -> Policy:
+        from turnwright.session.permissions.decide import Policy
+
         # What was answered with always stands behind the user's own file, and before what is said for this run alone.
         early = tuple(each for each in self._layers if each.name in ("user", "project"))
         late = tuple(each for each in self._layers if each.name not in ("user", "project"))
@@ -132,10 +142,15 @@ class PermittedTools:
             case "allow" | "ask" if isinstance(checked, Asks):
                 return checked  # the tool asks for itself, and one question is enough
             case "ask":
-                return self._permits.asks(decision, checked.arguments)
+                asks = self._permits.asks(decision, checked.arguments)
+                return msgspec.structs.replace(asks, settled=lambda: self._settled(name, checked.arguments))
             case _:
                 said = f"not executed: {decision.tool} may not: {decision.segment} ({decision.rule})"
                 return Unfit(f"{said}. Do it another way, or say why it is needed.", _said("denied", decision, said))
+
+    def _settled(self, name: str, arguments: dict[str, Any]) -> Ready | None:
+        decision = self._permits.decide(name, self._effects.get(name, "runs"), arguments)
+        return Ready(arguments, _note(decision, self._permits.autonomy)) if decision.action == "allow" else None
 
     async def run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         return await self._tools.run(name, arguments, context)

@@ -91,6 +91,8 @@ def told_of_fact(recorded: Recorded) -> Told | None:
             return Told("info", line(Span(f"heard: {_excerpt(fact.text)}", "user")))
         case SteeringDelivered():
             return Told("info", line(Span(f"told the model: {_excerpt(fact.text)}", "user")))
+        case Note(code="permitted" | "denied"):
+            return Told("debug", line(Span(_excerpt(fact.text), "dim")))  # the call itself is shown, and why it was not
         case Note(code="untrusted"):
             return Told("debug", line(Span(_excerpt(fact.text), "warn")))  # said before the turn, all in one line
         case Note():

@@ -280,8 +280,7 @@ class Dispatcher:
         """A call that needs a yes runs alone, once that is on record; otherwise the model reads why it did not. What
         was answered a moment ago may have settled it already."""
         call = planned.call
-        now = self.ports.tools.check(call.name, call.arguments)
-        if isinstance(now, Ready):
+        if asks.settled is not None and (now := asks.settled()) is not None:
             return [msgspec.structs.replace(planned, note=now.note)]
         answer = await self.ask(call.id, asks.question, asks.choices, call.name, asks.segment, asks.rule)
         if answer in asks.grants:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -50,6 +51,8 @@ class Asks(msgspec.Struct, frozen=True, kw_only=True):
     """What asks for it."""
     remedy: str = ""
     """What would have let it run where nobody can answer."""
+    settled: Callable[[], Ready | None] | None = None
+    """Asked right before the question is put: what the user has said meanwhile may have answered it."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -271,6 +271,8 @@ def _mark(recorded: Recorded, at_ms: float) -> Mark | None:
             return Mark(what="asked", text=fact.question, start_ms=at_ms)
         case ApprovalAnswered():
             return Mark(what="answered", text=f"{fact.answer} (by {fact.by})", start_ms=at_ms)
+        case Note(code="permitted"):
+            return None  # for the record: the call stands right behind it
         case Note():
             return Mark(what="note", text=f"{fact.code}: {fact.text}", start_ms=at_ms)
         case _:

@@ -303,6 +303,8 @@ def _simple(recorded: Recorded) -> AnyEntry | None:
                 said=None if fact.said is None else fact.said.text,
                 call_id=fact.call_id,
             )
+        case Note(code="permitted"):
+            return None  # for the record: the call stands right behind it
         case Note():
             return Noticed(
                 seq=seq,

@@ -13,7 +13,7 @@ from turnwright.schema.verdicts import Effect
 from turnwright.session.permissions.levels import by_level
 from turnwright.session.permissions.matching import matches, means
 from turnwright.session.permissions.risk import RISKY, Risk, risk_of
-from turnwright.session.permissions.segments import Ground, Kind, Segment
+from turnwright.session.permissions.segments import GRAVITY, Ground, Kind, Segment
 from turnwright.session.permissions.suggest import suggested
 from turnwright.session.permissions.tool_segments import call_segments
 
@@ -61,7 +61,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def decide(policy: Policy, tool: str, effect: Effect, arguments: Mapping[str, Any], ground: Ground) -> Decision:
     segments = call_segments(tool, effect, arguments, ground, given=tool in policy.given)
     judged = tuple(_judged(policy, tool, segment) for segment in segments)
-    first = max(judged, key=lambda one: _STRICTNESS[one.action])
+    first = max(judged, key=lambda one: (_STRICTNESS[one.action], GRAVITY.index(one.segment.kind)))
     asked = [one for one in judged if one.action == "ask"]
     risk = risk_of(tool, arguments) if tool in RISKY else None
     decision = Decision(

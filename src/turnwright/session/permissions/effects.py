@@ -142,7 +142,7 @@ def _whole(text: str) -> bool:
 
 
 def _protected(name: str, rest: tuple[Word, ...], folders: tuple[str, ...]) -> str:
-    if name not in EDITS and name not in TOUCHES:
+    if name not in EDITS and name not in TOUCHES and name not in ("curl", "wget"):
         return ""
     candidates = list(paths_in(rest))
     if name in ("cp", "rsync", "tar") and candidates:

@@ -26,6 +26,21 @@ KINDS: dict[Kind, str] = {
     "unparsed": "cannot be read, so that nobody knows what it does",
 }
 
+GRAVITY: tuple[Kind, ...] = (
+    "reads",
+    "writes",
+    "runs",
+    "outside",
+    "commits",
+    "network",
+    "foreign",
+    "secret",
+    "protected",
+    "unparsed",
+    "grave",
+)
+"""Of two pieces that ask, the user is told of the graver one."""
+
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """`text` is what rules are matched with: words without quotes, `UNKNOWN` for what only the shell will know."""

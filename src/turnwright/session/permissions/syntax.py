@@ -81,6 +81,8 @@ def pieces_of(line: str) -> list[Piece]:
         return [Opaque(text=line[:200], why="it is too long to be read")]
     if "\0" in line:
         return [Opaque(text=line.replace("\0", "\\0")[:200], why="it holds a NUL")]
+    if _SPLIT_WORD.search(line):
+        return [Opaque(text=line, why="a word goes on in the next line")]
     root = parser().parse(source).root_node
     if root.has_error:
         return [Opaque(text=line, why="it cannot be parsed")]
@@ -96,6 +98,9 @@ def parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
+RESERVED = words_of("{ } ! [[ ]] if then elif else fi for while until do done case esac select function in")
+_SPLIT_WORD = re.compile(r"[^\s\\]\\\n[^\s]")
+"""The shell joins what the grammar takes for two words."""
 _TRANSPARENT = words_of(
     """
     program list pipeline subshell compound_statement if_statement elif_clause else_clause
@@ -130,6 +135,8 @@ class _Walk:
             yield Opaque(text=_text(node)[:200], why="it is nested too deeply")
         elif not node.is_named or node.type in _LEAVES:
             return
+        elif node.type == "expansion" and re.search(r"@P\}$", _text(node)):
+            yield Opaque(text=_text(node), why="it runs what a variable holds")
         elif node.type == "command":
             yield from self._command(node, depth, [], piped)
         elif node.type == "redirected_statement":
@@ -170,6 +177,8 @@ class _Walk:
         for redirect in own:
             words += [word for extra in _arguments_behind(redirect) for word in _words(extra)]
         stdin, text = _stdin(own, piped)
+        if words and words[0].text in RESERVED:
+            yield Opaque(text=_text(node), why=f"the grammar took the shell's own word {words[0].text} for a command")
         if words or assigned:
             yield Simple(words=tuple(words), assigned=tuple(assigned), stdin=stdin, stdin_text=text)
         for each in inner:
