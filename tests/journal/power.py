@@ -1,9 +1,10 @@
 """Pull the plug, ten thousand times. Run as `python power.py FOLDER TRIALS SEED [SYNCHRONOUS]`.
 
 A layer beneath SQLite's checksums writes down every write, cut, sync, creation and removal of a real story: two
-conversations, appends side by side, payloads, checkpoints, closing and opening again. A trial picks a moment of it and
-makes the disk that a power cut could have left: what was synced is there; of what was not, any part, sector by sector,
-in any order. The journal is then opened, and everything acknowledged by that moment must be in it.
+conversations, appends side by side, payloads, checkpoints, closing and opening again, and a third that is pruned each
+time. A trial picks a moment of it and makes the disk that a power cut could have left: what was synced is there; of
+what was not, any part, sector by sector, in any order. The journal is then opened, and everything acknowledged by that
+moment must be in it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from turnwright.journal.marks import MARK, Marks
 from turnwright.journal.sqlite import SqliteJournal
 from turnwright.journal.verify import verify
 from turnwright.schema.errors import JournalDamaged
+from turnwright.schema.facts import BlobRef, ToolEnded
 
+THREE = "c_00000000000000000003"
 SECTOR_BYTES = 512
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)
 """How much of what was not synced reached the disk all the same."""
@@ -136,8 +139,26 @@ async def tell(folder: Path) -> Story:
         async with await SqliteJournal.open(folder, clock=RealTime()) as journal, asyncio.TaskGroup() as group:
             for conversation_id in (ONE, TWO):
                 group.create_task(_append(story, journal, conversation_id, session))
+        await _prune(folder)
     recording.unregister()
     return story
+
+
+async def _prune(folder: Path) -> None:
+    """A conversation that comes and goes, and the room it took given back: others must not notice."""
+    async with await SqliteJournal.open(folder, clock=RealTime()) as journal:
+        async with await journal.acquire(THREE, create=True) as lease:
+            for number in range(10):
+                payload = f"{number} soon gone ".encode() * 1_000
+                sha256 = hashlib.sha256(payload).hexdigest()
+                ended = ToolEnded(
+                    call_id="c",
+                    name="bash",
+                    outcome="ok",
+                    output_blob=BlobRef(sha256=sha256, size_bytes=len(payload)),
+                )
+                await journal.append(lease, [(1, ended)], {sha256: payload})
+        assert (await journal.prune([THREE])).conversations == (THREE,)
 
 
 async def _append(story: Story, journal: SqliteJournal, conversation_id: str, session: int) -> None:

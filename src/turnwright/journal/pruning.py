@@ -63,7 +63,7 @@ def pruning(
         pruned = msgspec.structs.replace(pruned, kept=kept, dry_run=dry_run)
         if dry_run:
             connection.execute("ROLLBACK TO pruning")
-        elif pruned.facts or pruned.payloads:
+        elif pruned.conversations or pruned.payloads:
             what = f"{'captures of ' if captures else ''}{' '.join(pruned.conversations)}"
             connection.execute(
                 "INSERT INTO prunings (at, facts, payloads, what) VALUES (?, ?, ?, ?)",

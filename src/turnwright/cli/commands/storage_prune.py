@@ -61,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _anything(removed: Removed) -> bool:
-    return bool(removed.journal.facts or removed.journal.payloads)
+    """A conversation that forks share wholly goes out of sight, and takes nothing with it."""
+    return bool(removed.journal.conversations or removed.journal.payloads)
 
 
 def _agreed() -> bool:
