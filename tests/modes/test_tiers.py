@@ -152,3 +152,25 @@ def test_tiers_need_models(place: Place) -> None:
     ran = place.run(script="- text: x", config="tiers: {light: openai/gpt-5-mini}")
     assert ran.code == 52
     assert "tiers: there are none beside the model scripted/" in ran.errors
+
+
+def test_a_model_that_writes_its_calls_is_shown_how_where_it_was_asked_for(place: Place) -> None:
+    """`per_turn_append`: behind the conversation in every request, and not in the system prompt."""
+    reply = '<tool_call>\n{"name": "ls", "arguments": {}}\n</tool_call>'
+    for where in ("system_once", "per_turn_append"):
+        with provider(small=["x"], usual=[reply, "Done."], big=["x"]) as serving:
+            ran = run(
+                place,
+                serving,
+                "Add the option and write its test",
+                prompts={"tool_prompt_mode": where},
+                tools={"dialects": ["xml-json"]},
+            )
+            assert (ran.code, [line["outcome"] for line in ran.of("tool.ended")]) == (0, ["ok"])
+            for body in serving.asked:
+                first, *_, last = body["messages"]
+                shown = ["<tool_call>" in first["content"], "<tool_call>" in last["content"]]
+                assert shown == [where == "system_once", where == "per_turn_append"]
+            before, after = (body["messages"] for body in serving.asked)
+            kept = before if where == "system_once" else before[:-1]
+            assert after[: len(kept)] == kept

@@ -18,13 +18,13 @@ WHOLE_TEXTS = ("content", "patch", "diff")
 def preview_of(call_id: CallId, name: str, arguments: Mapping[str, Any]) -> ToolPreview:
     """By what the arguments are called: tools of others, too, write a `content` and replace an `old` by a `new`."""
     text = next((arguments[key] for key in WHOLE_TEXTS if isinstance(arguments.get(key), str)), "")
-    first = text.split("\n", LINES)
+    first = text.removesuffix("\n").split("\n", LINES)
     return ToolPreview(
         call_id=call_id,
         name=name,
         path=_text(arguments, "path"),
         lines=tuple(_cut(each, LINE_CHARS) for each in first[:LINES] if text),
-        more_lines=first[LINES].rstrip("\n").count("\n") + 1 if len(first) > LINES and first[LINES] else 0,
+        more_lines=first[LINES].count("\n") + 1 if len(first) > LINES else 0,
         old=_cut(_text(arguments, "old"), REPLACED_CHARS),
         new=_cut(_text(arguments, "new"), REPLACED_CHARS),
     )
