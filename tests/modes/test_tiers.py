@@ -149,7 +149,7 @@ def test_a_model_that_cannot_think_is_not_asked_to(place: Place) -> None:
 
 
 def test_tiers_need_models(place: Place) -> None:
-    ran = place.run(script="- text: x", config="tiers: {light: openai/gpt-5-mini}")
+    ran = place.run("run", "do it", "--set", "tiers.light=openai/gpt-5-mini", script="- text: x")
     assert ran.code == 52
     assert "tiers: there are none beside the model scripted/" in ran.errors
 
@@ -174,3 +174,11 @@ def test_a_model_that_writes_its_calls_is_shown_how_where_it_was_asked_for(place
             before, after = (body["messages"] for body in serving.asked)
             kept = before if where == "system_once" else before[:-1]
             assert after[: len(kept)] == kept
+
+
+def test_a_model_that_is_named_for_one_run_answers_alone(place: Place) -> None:
+    with provider(small=["x"], usual=["x"], big=["x"], other=["Fine."]) as serving:
+        ran = run(place, serving, "what is there", "--model", "fake/other")
+        assert (ran.code, serving.models, tiers(ran)) == (0, ["other"], [])
+        again = run(place, serving, "what is there", "--resume", ran.conversation_id)
+        assert (again.code, serving.models, tiers(again)) == (0, ["other", "other"], [])

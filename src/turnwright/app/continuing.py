@@ -23,7 +23,7 @@ from turnwright.schema.facts import (
     TurnStarted,
 )
 from turnwright.schema.ids import ConversationId
-from turnwright.schema.settings import ENDPOINT, Provider
+from turnwright.schema.settings import ENDPOINT, Provider, answered_by
 
 
 class Continued(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +109,9 @@ def _as_it_began(loaded: Loaded, opened: ConversationOpened) -> Loaded:
     loaded = with_assigned(loaded, opened.settings)
     if _named_now(loaded, ("model",)) or not opened.model:
         return loaded
-    settings = msgspec.structs.replace(loaded.settings, model=opened.model)
+    settings = loaded.settings
+    if opened.model != settings.model:
+        settings = answered_by(settings, opened.model)
     if opened.base_url:
         endpoint = Provider(base_url=opened.base_url, dialect=opened.dialect, api_key_env=opened.api_key_env)
         named = {**settings.providers.named, ENDPOINT: endpoint}

@@ -41,7 +41,7 @@ from turnwright.schema.errors import ConfigError, InputError
 from turnwright.schema.facts import ConversationOpened, Errand, Note
 from turnwright.schema.permissions import Permissions
 from turnwright.schema.sandbox import UNCONFINED
-from turnwright.schema.settings import Settings
+from turnwright.schema.settings import Settings, answered_by
 from turnwright.session.budget import Account
 from turnwright.session.conversation import Session
 from turnwright.session.subagents import TASK, within_errand
@@ -204,7 +204,7 @@ class Engine:
             return None
         engine = self
         if rules.model:
-            settings = msgspec.structs.replace(self.loaded.settings, model=rules.model)
+            settings = answered_by(self.loaded.settings, rules.model)
             loaded = msgspec.structs.replace(self.loaded, settings=settings)
             engine, given["model"] = copy.copy(self), None
             engine.loaded = loaded

@@ -18,8 +18,10 @@ from turnwright.app.turns import first_turn, opening
 from turnwright.config.load import Loaded
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import AttemptEnded, Fact, ModelReplied, ToolEnded, Unknown
+from turnwright.schema.guards import Completion
 from turnwright.schema.ids import ConversationId
 from turnwright.schema.limits import Limits, Retry
+from turnwright.schema.settings import answered_by
 from turnwright.schema.verdicts import GOOD_VERDICTS
 
 WORD = "marmalade"
@@ -114,8 +116,10 @@ async def probe(loaded: Loaded, workspace: Path) -> AsyncIterator[tuple[str, Fin
     """Each finding as it is made; at the end all of them are stored as the route's profile."""
     route = loaded.settings.model
     limits = Limits(max_steps=2, step_total_s=loaded.settings.timers.total_s)
-    loop = msgspec.structs.replace(loaded.settings.loop, limits=limits, retry=Retry(attempts=1))
-    settings = msgspec.structs.replace(loaded.settings, loop=loop)
+    loop = msgspec.structs.replace(loaded.settings.loop, limits=limits, retry=Retry(attempts=1), sequence=())
+    settings = msgspec.structs.replace(
+        answered_by(loaded.settings, route), loop=loop, modes={}, completion=Completion()
+    )
     findings: dict[str, Finding] = {}
     seen: list[Fact | Unknown] = []
     async with open_engine(msgspec.structs.replace(loaded, settings=settings), label="probe") as engine:

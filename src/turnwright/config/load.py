@@ -24,7 +24,7 @@ from turnwright.config.yaml_file import file_bytes, said_in
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.limits import check_limits
 from turnwright.schema.permissions import RuleLayer
-from turnwright.schema.settings import Settings
+from turnwright.schema.settings import Settings, answered_by
 from turnwright.schema.trust import Untrusted
 
 PROJECT_CONFIG = Path(".turnwright", "config.yaml")
@@ -111,7 +111,7 @@ def load(
     layers.append(layer_of(_said(flags)))
     layers, refused = narrowed(layers)
     leaves = merged(layers)
-    settings = settings_from(leaves)
+    settings = _of(leaves)
     _check(settings, leaves)
     return Loaded(
         settings=settings,
@@ -140,9 +140,16 @@ def with_assigned(loaded: Loaded, assigned: Mapping[str, str]) -> Loaded:
     if not kept:
         return loaded
     leaves = merged([loaded.said, kept])
-    settings = settings_from(leaves)
+    settings = _of(leaves)
     _check(settings, leaves)
     return msgspec.structs.replace(loaded, settings=settings, said=leaves)
+
+
+def _of(leaves: Mapping[KeyPath, Leaf]) -> Settings:
+    """A model that is named for one run answers alone, unless tiers are named beside it."""
+    settings = settings_from(leaves)
+    flags = {path[0] for path, leaf in leaves.items() if leaf.place.layer == "flag"}
+    return answered_by(settings, settings.model) if "model" in flags and "tiers" not in flags else settings
 
 
 def _on_command_line(loaded: Loaded, path: KeyPath) -> bool:

@@ -274,7 +274,8 @@ class Prompts(Section, frozen=True, kw_only=True):
 
 class TierSettings(Section, frozen=True, kw_only=True):
     """`tiers`: models for easy, usual and hard requests. With at least one of them named, each message of the user is
-    given to one, by what it says; what happens in the run moves it up and down."""
+    given to one, by what it says; what happens in the run moves it up and down. A model that is named for one run
+    (`--model`) answers alone."""
 
     light: str = ""
     """For short questions and small changes, as `provider/model`. Empty: `model`."""
@@ -388,3 +389,8 @@ class Settings(Section, frozen=True, kw_only=True):
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""
+
+
+def answered_by(settings: Settings, model: str) -> Settings:
+    """This model alone, whatever tiers are configured: it was named."""
+    return msgspec.structs.replace(settings, model=model, tiers=TierSettings())
