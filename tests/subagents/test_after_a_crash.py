@@ -1,4 +1,5 @@
-"""A whole tree dies with its process: what is told of it, what stands, and who may carry it on (R2)."""
+"""A whole tree dies with its process: what is told of it, what stands, and who may carry it on (R2). And what other
+processes may do to one subagent alone (S2)."""
 
 from __future__ import annotations
 
@@ -42,6 +43,12 @@ class Place:
         environment = {**os.environ, "TURNWRIGHT_HOME": str(self.home)}
         return {"args": [sys.executable, "-m", "turnwright", *words], "cwd": self.work, "env": environment}
 
+    def until_it_sleeps(self) -> None:
+        end = time.monotonic() + 30
+        while not (self.effects.exists() and "C2" in self.effects.read_text()):
+            assert time.monotonic() < end, "the subagent did not come so far"
+            time.sleep(0.01)
+
     def __call__(self, *words: str) -> tuple[int, list[dict[str, Any]]]:
         done = subprocess.run(**self.command(*words), capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
@@ -50,9 +57,7 @@ class Place:
 def test_what_a_crash_leaves_of_a_subagent(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with subprocess.Popen(**place.command(*place.run), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as dying:
-        end = time.monotonic() + 30
-        while not (place.effects.exists() and "C2" in place.effects.read_text()) and time.monotonic() < end:
-            time.sleep(0.01)
+        place.until_it_sleeps()
         dying.kill()
     _, listed = place("sessions", "--json")
     root, child = sorted((each["conversation_id"] for each in listed), key=lambda name: name != _root(listed))
@@ -91,6 +96,29 @@ def test_what_a_crash_leaves_of_a_subagent(tmp_path: Path) -> None:
 def _root(listed: list[dict[str, Any]]) -> str:
     (name,) = {each["parent"] for each in listed if each["depth"]}
     return str(name)
+
+
+def test_one_alone_is_followed_steered_and_stopped(tmp_path: Path) -> None:
+    """The process that runs its sender is its host too. Its sender is told, and goes on."""
+    place = Place(tmp_path)
+    with subprocess.Popen(**place.command(*place.run), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        place.until_it_sleeps()
+        (child,) = [each["conversation_id"] for each in place("sessions", "--json")[1] if each["depth"]]
+        assert subprocess.run(**place.command("steer", child, "be quick"), check=False, timeout=30).returncode == 0
+        follow = subprocess.Popen(
+            **place.command("follow", child, "--json", "--until-idle"), stdout=subprocess.PIPE, text=True
+        )
+        assert subprocess.run(**place.command("stop", child), check=False, timeout=30).returncode == 0
+        followed, _ = follow.communicate(timeout=30)
+        assert running.wait(30) == 0
+    assert json.loads(followed.splitlines()[-1])["type"] in ("turn.ended", "turn-sealed")
+    assert '"inbox.admitted"' in followed
+    _, facts = place("show", "last", "--json")
+    (ended,) = [fact for fact in facts if fact["type"] == "subagent.ended"]
+    (told,) = [fact for fact in facts if fact["type"] == "tool.ended"]
+    assert (ended["conversation"], ended["reason"], told["outcome"]) == (child, "cancelled", "failed")
+    assert told["output"].startswith("Error: the subagent ended early (cancelled) after 2 steps.")
+    assert (facts[-1]["reason"], place("replay", "last", "--json")[0]) == ("stop", 0)
 
 
 @pytest.mark.parametrize("words", [["--json"], []])

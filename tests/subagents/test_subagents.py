@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from minds import Call, Step, asks, minded, results, sends
+from minds import Call, Step, Tokens, asks, minded, results, sends
 
 from turnwright.app.engine import Engine, open_engine
 from turnwright.app.replaying import replayed
@@ -139,6 +139,25 @@ async def test_a_subagent_that_ends_on_a_limit_is_an_error_with_what_it_has(plac
     (end,) = [end for each in facts.values() for end in found(each, SubagentEnded)]
     (tool,) = found(next(iter(facts.values())), ToolEnded)
     assert (end.reason, tool.outcome, tool.detail["reason"]) == ("max-steps", "failed", "max-steps")
+    await place.all_replay()
+
+
+async def test_a_budget_of_its_own_ends_it_alone(place: Place) -> None:
+    spends = {"usage": Tokens(input=400, output=10)}
+    model = minded(
+        {
+            "go": [asks(sends("look", max_tokens=1_000), **spends), Step(text="done", **spends)],
+            "look": [asks(LIST, text="I look", **spends)],
+        }
+    )
+    outcome = await place.run(model)
+    facts = await place.facts()
+    (end,) = [end for each in facts.values() for end in found(each, SubagentEnded)]
+    assert (outcome.reason, end.reason, end.spent_tokens) == ("stop", "token-budget", 1_230)
+    assert outcome.usage.input == 5 * 400
+    assert results(model.prompts[-1])[0].startswith(
+        "Error: the subagent ended early (token-budget: 1230 of 1000 tokens"
+    )
     await place.all_replay()
 
 

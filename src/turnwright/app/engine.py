@@ -25,7 +25,7 @@ from turnwright.app.models import Opened, opened_model
 from turnwright.app.modes import Modes, modes_of
 from turnwright.app.permitted_tools import PermittedTools, permits_for
 from turnwright.app.skills import Skills, skill_tool, skills_for
-from turnwright.app.subagents import Sender
+from turnwright.app.subagents import Offer, Sender
 from turnwright.app.trust import not_trusted
 from turnwright.app.turns import opening
 from turnwright.app.versions import WorkspaceVersions, check_put_back
@@ -68,6 +68,8 @@ class Engine:
         self._environ = environ
         self._keeper = keeper
         self.mcp_servers = McpServers(loaded, environ, keeper, self.clock)
+        self.hosts: list[Offer] = []
+        """Where conversations that begin in the middle of another's turn are offered to other processes."""
 
     @asynccontextmanager
     async def session(
@@ -216,7 +218,7 @@ class Engine:
             name = "" if given["model"] is None else "given"
             return opening(engine.loaded.settings, workspace, name, assigned=engine.loaded.assigned)
 
-        return Sender(rules, depth, open_session, opened)
+        return Sender(rules, depth, open_session, opened, self.hosts)
 
     def _versions(
         self, stack: AsyncExitStack, workspace: Path, chosen: Sequence[Callable[..., Any]]

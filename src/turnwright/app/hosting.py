@@ -10,7 +10,7 @@ from turnwright.app.host_server import reachable
 from turnwright.schema.errors import MachineError
 from turnwright.schema.facts import Note
 from turnwright.session.conversation import Conversation
-from turnwright.session.hosting import Host
+from turnwright.session.hosting import Host, Hosted
 from turnwright.session.questions import Questions
 
 
@@ -29,7 +29,13 @@ async def hosted(
                 raise
             conversation.notice(Note(code="not-hosted", text=str(bad)))
         offered = host.add(conversation, questions)
+
+        def offer(subagent: Conversation) -> Hosted:
+            return host.add(subagent, questions)
+
+        engine.hosts.append(offer)
         try:
             yield
         finally:
+            engine.hosts.remove(offer)
             offered.close()
