@@ -143,11 +143,11 @@ async def test_a_subagent_that_ends_on_a_limit_is_an_error_with_what_it_has(plac
 
 
 async def test_a_budget_of_its_own_ends_it_alone(place: Place) -> None:
-    spends = {"usage": Tokens(input=400, output=10)}
+    used = Tokens(input=400, output=10)
     model = minded(
         {
-            "go": [asks(sends("look", max_tokens=1_000), **spends), Step(text="done", **spends)],
-            "look": [asks(LIST, text="I look", **spends)],
+            "go": [asks(sends("look", max_tokens=1_000), usage=used), Step(text="done", usage=used)],
+            "look": [asks(LIST, text="I look", usage=used)],
         }
     )
     outcome = await place.run(model)
