@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from turnwright.journal.records import ConversationSummary, Damaged, Hit, Lease, Report
-from turnwright.journal.stored import Pruned, Stored
 from turnwright.schema.facts import Fact, Recorded
 from turnwright.schema.ids import ConversationId, Prefix, Seq
+
+if TYPE_CHECKING:
+    from turnwright.journal.stored import Pruned, Stored
 
 
 class Journal(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
@@ -26,14 +26,15 @@ from turnwright.journal.processes import myself
 from turnwright.journal.reading import Reader
 from turnwright.journal.records import ConversationSummary, Hit, Lease, Report, WallClock
 from turnwright.journal.rows import Entry, entries, restored
-from turnwright.journal.search.words import wanted
-from turnwright.journal.stored import Pruned, Stored
 from turnwright.journal.stretches import Read
 from turnwright.journal.waking import Waker
 from turnwright.journal.writer import Writer
 from turnwright.schema.errors import InputError, JournalError, JournalUnwritable
 from turnwright.schema.facts import Fact, Recorded
 from turnwright.schema.ids import ConversationId, Prefix, Seq
+
+if TYPE_CHECKING:
+    from turnwright.journal.stored import Pruned, Stored
 
 Answer = TypeVar("Answer")
 
@@ -241,6 +242,7 @@ class SqliteJournal(PagedReads):
     async def search(self, query: str, limit: int = 20, conversation_id: ConversationId | None = None) -> list[Hit]:
         """Brings the index up to date first, apart from every other read."""
         from turnwright.journal.search.index import search
+        from turnwright.journal.search.words import wanted
 
         asked = wanted(query)
         return await asyncio.to_thread(search, self.folder, asked, limit, conversation_id)
