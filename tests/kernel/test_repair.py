@@ -53,6 +53,7 @@ def test_several_objects_are_several_calls(raw: str, expected: list[tuple[str, s
         '{"path":"a"},{"path":"b"}',
         "{}x",
         "{}" * (OBJECTS_MAX + 1),
+        '{"a":NaN}{"b":1}',
     ],
 )
 def test_what_is_not_made_of_whole_objects_is_left(raw: str) -> None:
@@ -63,7 +64,7 @@ def test_a_call_that_was_cut_is_left() -> None:
     assert after(sent("{}{}", CUT_AT_LIMIT)) == [("c_1", "{}")]
 
 
-LOOK = ("look", '{"path": "a"}')
+LOOK = ("look", '{"path":"a"}')
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,8 @@ def test_calls_in_the_text_are_found(text: str, rest: str, calls: list[tuple[str
         '```json\n{"name":"look","arguments":{}}\n``` is how it is written.'.replace("```json\n", "``` json\n"),
         '{"name":"look","arguments":{}} is how it is written.',
         '{"name":"look"}',
+        '{"name":"look","arguments":{"path":"\\ud800"}}',
+        '{"name":"look","arguments":"{}x"}',
         "plain words",
         "[1, 2]",
     ],

@@ -6,13 +6,12 @@ Everything here is pure, and linear in the length of what it reads.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
 
-from turnwright.kernel.assemble import CUT_AT_LIMIT
+from turnwright.kernel.assemble import CUT_AT_LIMIT, problem_of
 from turnwright.schema.ids import CallId
 from turnwright.schema.messages import AssistantMessage, ToolCall
 
@@ -20,8 +19,6 @@ OBJECTS_MAX = 16
 """More objects than this in one call are no slip."""
 CALLS_MAX = 16
 CANDIDATES_MAX = 64
-
-_decode = json.JSONDecoder().raw_decode
 
 
 class Repaired(msgspec.Struct, frozen=True):
@@ -56,7 +53,7 @@ def fanned_out(call: ToolCall, new_id: Callable[[], CallId]) -> list[ToolCall]:
     if not call.raw or call.problem == CUT_AT_LIMIT:
         return [call]
     objects = list(_objects(call.raw))
-    if not 1 < len(objects) <= OBJECTS_MAX:
+    if not 1 < len(objects) <= OBJECTS_MAX or any(map(problem_of, objects)):
         return [call]
     made = [
         ToolCall(id=call.id if place == 0 else new_id(), name=call.name, arguments=arguments)
@@ -151,19 +148,26 @@ def _arguments(call: dict[str, Any]) -> str | None:
     for key in ("arguments", "parameters", "input"):
         given = call.get(key)
         if isinstance(given, str):
-            try:
-                given = json.loads(given)
-            except (ValueError, RecursionError):
-                return None
+            value, end = _value_at(given, 0)
+            given = value if end == len(given) else None
         if isinstance(given, dict):
-            return json.dumps(given, ensure_ascii=False)
+            return _encoded(given)
     return None
+
+
+def _encoded(arguments: dict[str, Any]) -> str | None:
+    try:
+        return msgspec.json.encode(arguments).decode()
+    except (UnicodeEncodeError, OverflowError):
+        return None  # half a character, or a number that nothing takes: left as it is
 
 
 def _value_at(text: str, at: int) -> tuple[Any, int]:
     """The JSON value that begins there and where it ends; None where there is none."""
+    import json  # only what is to be put right needs it: msgspec does not say where a value ends
+
     try:
-        value, end = _decode(text, at)
+        value, end = json.JSONDecoder().raw_decode(text, at)
     except (ValueError, RecursionError):
         return None, at
     return value, end
