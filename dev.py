@@ -13,6 +13,7 @@ usage: python3 dev.py COMMAND [ARGUMENT ...]
     replays   ten recorded runs, each run again, and again with one byte changed
     crashes   kill it anywhere, carry it on, and count what was lost or doubled; --all, --seeds N, --only NAME
     journal   ten thousand power cuts, and every call to the disk that may fail
+    secrets   fifty planted keys through a whole session, and the search for them in all that it left
     weather   recorded traffic, the fault table and faults by chance, all of it and through real processes
     write     bring the generated files up to date (schema, reference, style)
     lock      resolve constraints.txt anew (needs uv)
@@ -44,6 +45,7 @@ PROGRAMS = {
     "journal": "tests/journal/prove.py",
     "judges": "tests/judges/judges.py",
     "replays": "tests/replay/ten_runs.py",
+    "secrets": "tests/secrets/planted.py",
     "weather": "tests/weather/report.py",
 }
 
@@ -103,7 +105,7 @@ def main(arguments: list[str]) -> int:
         case "bench":
             setup()
             return run(["-m", "bench", *rest])
-        case "crashes" | "fuzz" | "replays" | "weather" | "judges" | "journal":
+        case "crashes" | "fuzz" | "replays" | "weather" | "judges" | "journal" | "secrets":
             setup()
             return run([PROGRAMS[command], *rest])
         case "write":

@@ -24,6 +24,7 @@ from turnwright.app.mcp import NO_SERVERS, McpServers, configured_servers, of_se
 from turnwright.app.models import Opened, opened_model
 from turnwright.app.modes import Modes, modes_of
 from turnwright.app.permitted_tools import PermittedTools, permits_for
+from turnwright.app.secrets import masker_of
 from turnwright.app.skills import Skills, skill_tool, skills_for
 from turnwright.app.subagents import Offer, Sender
 from turnwright.app.trust import not_trusted
@@ -67,6 +68,7 @@ class Engine:
         self.clock = SystemClock()
         self._environ = environ
         self._keeper = keeper
+        self._masker = masker_of(loaded, environ)
         self.mcp_servers = McpServers(loaded, environ, keeper, self.clock)
         self.hosts: list[Offer] = []
         """Where conversations that begin in the middle of another's turn are offered to other processes."""
@@ -100,14 +102,17 @@ class Engine:
         modes = modes_of(settings, mode)
         _check_workspace(workspace, folders.data, modes)
         async with AsyncExitStack() as stack:
-            opened = Opened(model=model) if model else None
-            opened = opened or await opened_model(stack, self.loaded, self._environ, self.clock, api_key, streamed)
+            opened = Opened(model=model, masker=self._masker) if model else None
+            opened = opened or await opened_model(
+                stack, self.loaded, self._environ, self.clock, api_key, self._masker, streamed
+            )
             machine = open_local(
                 workspace,
                 keeper=self._keeper,
                 env=tool_environment(self._environ),
                 spool=folders.data / SPOOL_FOLDER,
                 forbidden=self._journal_files,
+                masker=opened.masker,
             )
             stack.push_async_callback(machine.close)
             skills = self._skills(workspace, trust) if tools is None else Skills()

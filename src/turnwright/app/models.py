@@ -16,7 +16,7 @@ from turnwright.config.layers import dotted
 from turnwright.config.load import Loaded
 from turnwright.kernel.ports import Model
 from turnwright.schema.errors import ConfigError
-from turnwright.schema.masking import Masker, names_a_secret
+from turnwright.schema.masking import Masker, learn, names_a_secret
 from turnwright.schema.routes import Route
 from turnwright.schema.settings import ENDPOINT, Provider, Settings, TextDialect, TierSettings
 from turnwright.schema.tiers import Tier, Tiers
@@ -53,6 +53,7 @@ async def opened_model(
     environ: Mapping[str, str],
     clock: SystemClock,
     api_key: str | None,
+    masker: Masker,
     streamed: bool | None = None,
 ) -> Opened:
     """The model that the settings name. What it opens is closed with `stack`."""
@@ -69,13 +70,14 @@ async def opened_model(
     if name == DEMO:
         from turnwright.app.demo import demo_model
 
-        return Opened(model=demo_model())
+        return Opened(model=demo_model(), masker=masker)
     if name.startswith(SCRIPTED):
         from turnwright.providers.script import read_script
         from turnwright.providers.scripted import ScriptedModel
 
-        return Opened(model=ScriptedModel(read_script(Path(name.removeprefix(SCRIPTED))), clock=clock))
-    return await _http_model(stack, loaded, environ, clock, api_key, streamed)
+        script = read_script(Path(name.removeprefix(SCRIPTED)))
+        return Opened(model=ScriptedModel(script, clock=clock), masker=masker)
+    return await _http_model(stack, loaded, environ, clock, api_key, masker, streamed)
 
 
 async def _http_model(
@@ -84,6 +86,7 @@ async def _http_model(
     environ: Mapping[str, str],
     clock: SystemClock,
     api_key: str | None,
+    masker: Masker,
     streamed: bool | None = None,
 ) -> Opened:
     """The model and its fallbacks, each a route of its own. A fallback without a key is an error now, not when it is
@@ -108,7 +111,8 @@ async def _http_model(
         with _set_at(loaded, provider):
             ways.append(_way(settings, name, environ, api_key if name == settings.model else None, library))
     client = await stack.enter_async_context(HttpClient(proxies=proxies_from(environ)))
-    masker = Masker(secret for way in ways for secret in way.secrets)
+    masker = masker.also(secret for way in ways for secret in way.secrets)
+    learn(masker)
     captures = AttemptCaptures(settings.capture, masker, {way.route.name: way.tools for way in ways if way.tools})
 
     def wall_s() -> float:

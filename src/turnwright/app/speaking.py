@@ -17,6 +17,7 @@ from turnwright.app.ids import SystemIds
 from turnwright.app.journals import opened_journal
 from turnwright.app.keys import keys_of
 from turnwright.app.reading import facts_of, holder_of, named_conversation, no_conversation, open_for_reading
+from turnwright.app.secrets import masker_of
 from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
 from turnwright.journal.records import Holder
@@ -32,7 +33,6 @@ from turnwright.schema.facts import (
     TurnStarted,
 )
 from turnwright.schema.ids import ConversationId
-from turnwright.schema.masking import Masker
 from turnwright.session.inbox import LetterKind, Mailbox
 
 TRIES = 20
@@ -224,7 +224,7 @@ def _out_of_reach(conversation_id: ConversationId, holder: Holder | None) -> Jou
 @asynccontextmanager
 async def _mailbox(loaded: Loaded, conversation_id: ConversationId, label: str) -> AsyncIterator[Mailbox]:
     found = keys_of(loaded.settings.providers.named, process_environment())
-    masker = Masker(each.key.value for each in found if each.key is not None)
+    masker = masker_of(loaded).also(each.key.value for each in found if each.key is not None)
     async with opened_journal(loaded, label=label) as journal:
         mailbox = await Mailbox.open(journal, conversation_id, SystemClock(), masker)
         try:

@@ -15,6 +15,10 @@ def main(arguments: list[str] | None = None) -> int:
 
         print(f"turnwright {__version__}")
         return 0
+    if arguments is None:
+        from turnwright.cli.masked_screen import mask_screen
+
+        mask_screen()
     try:
         code = _guarded(words)
         sys.stdout.flush()

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 
 from turnwright.machine.port import Captured, Keep
+from turnwright.schema.masking import Masker
+from turnwright.schema.streamed_secrets import Beginnings, StreamMasker
 
 SPILL_BYTES_MAX = 64 * 1024 * 1024
 """Of one stream's output on disk. What comes later is counted, and its end is kept in memory."""
@@ -18,9 +20,14 @@ class Spool:
     Files stay when the command ends, for the model to read; the folder's owner decides when they go.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, masker: Masker | None = None) -> None:
         self.folder = folder
+        self._masker = masker
         self._numbers = itertools.count(1)
+
+    def masking(self) -> StreamMasker | None:
+        """For one file: what commands print may be a key."""
+        return None if self._masker is None else StreamMasker(Beginnings(self._masker.of_bytes()))
 
     def create(self) -> tuple[int, str]:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -48,6 +55,7 @@ class Capture:
         self._path: str | None = None
         self._spilled = 0
         self._fault = ""
+        self._masking: StreamMasker | None = None
 
     def feed(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -76,6 +84,9 @@ class Capture:
         )
 
     def close(self) -> None:
+        if self._file is not None and self._masking is not None:
+            masking, self._masking = self._masking, None
+            self._written(memoryview(masking.end().encode("latin-1")))
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -88,6 +99,7 @@ class Capture:
         assert self._spool is not None
         try:
             self._file, self._path = self._spool.create()
+            self._masking = self._spool.masking()
         except OSError as failed:
             self._fault = f"{self._spool.folder}: {failed.strerror}"
 
@@ -95,12 +107,24 @@ class Capture:
         """A full disk must not cost the command its result: the fault is told beside it."""
         if self._file is None:
             return
-        view = memoryview(piece)[: SPILL_BYTES_MAX - self._spilled]
+        room = SPILL_BYTES_MAX - self._spilled
+        if self._masking is None:
+            self._spilled += self._written(memoryview(piece)[:room])
+            return
+        taken = bytes(piece[:room])
+        shown = self._masking.feed(taken.decode("latin-1")).encode("latin-1")
+        if self._written(memoryview(shown)) == len(shown):
+            self._spilled += len(taken)
+
+    def _written(self, view: memoryview) -> int:
+        """How many bytes are in the file now."""
+        assert self._file is not None
+        done = 0
         try:
-            while view:
-                written = os.write(self._file, view)
-                self._spilled += written
-                view = view[written:]
+            while done < len(view):
+                done += os.write(self._file, view[done:])
         except OSError as failed:
             self._fault = f"{self._path}: {failed.strerror}"
+            self._masking = None
             self.close()
+        return done

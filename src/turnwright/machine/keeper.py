@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from turnwright.machine.hidden import hide_this_process
 from turnwright.machine.warden import KEEPER_ORDER, WARDEN_READY
 from turnwright.schema.errors import MachineError
 
@@ -78,6 +79,7 @@ class Keeper:
         self._drop_stderr(process)
 
     def _start(self) -> socket.socket:
+        hide_this_process()  # before there is anything beside it that could look
         ours, keepers = socket.socketpair()
         script = str(Path(__file__).with_name("warden.py"))
         try:

@@ -25,6 +25,7 @@ from turnwright.machine.port import (
 )
 from turnwright.machine.processes import LocalProcess, start
 from turnwright.schema.errors import InputError, MachineError
+from turnwright.schema.masking import Masker
 
 _CANCELLED_WAIT_S = 0.4
 
@@ -123,10 +124,12 @@ def open_local(
     spool: Path,
     forbidden: Forbidden = frozenset,
     readable: Sequence[Path] = (),
+    masker: Masker | None = None,
 ) -> LocalMachine:
     """`env` is all that commands see. Long output is kept in `spool`; tools may read there and in `readable`.
 
-    `forbidden` names the files (device and inode) that no tool may open: the journal's.
+    `forbidden` names the files (device and inode) that no tool may open: the journal's. `masker` hides what must not be
+    in the spool either.
     """
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     folders: list[Folder] = []
@@ -142,7 +145,7 @@ def open_local(
         ) from failed
     files = Files(tuple(folders), forbidden)
     fds = [folder.fd for folder in folders]
-    return LocalMachine(folders[0].names[0], files, fds, keeper, env, Spool(spool))
+    return LocalMachine(folders[0].names[0], files, fds, keeper, env, Spool(spool, masker))
 
 
 def _folder(path: Path, *, writable: bool) -> Folder:

@@ -7,9 +7,11 @@ literal prefix and possessive runs of one character class, which the engine read
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
+
+from turnwright.schema.wrapped_secrets import WRAPPED_BYTES_MIN, broken_words, long_words, wraps
 
 SEARCHED_CHARS_MIN = 8
 """A configured value shorter than this is masked where it stands as a value, but not looked for inside text: hiding
@@ -47,6 +49,8 @@ _SHAPES: tuple[tuple[str, str], ...] = (
 )
 """Known shapes of keys, of 16 characters or more, each behind a literal that says cheaply whether the text can hold
 one at all. Patterns are left to `re`'s own cache: compiling them all would cost every start ten milliseconds."""
+
+KEY_PREFIXES = tuple(hint for hint, _ in _SHAPES)
 
 CREDENTIAL_HEADERS = frozenset(
     {
@@ -110,30 +114,54 @@ class Masker:
     tool's output or a request may carry them. Made once, used for every write."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
+        known = {secret for secret in secrets if len(secret) >= SEARCHED_CHARS_MIN}
         replacements: dict[str, str] = {}
-        for secret in secrets:
-            if len(secret) >= SEARCHED_CHARS_MIN:
-                replacements.update(_spellings(secret))
+        for secret in known:
+            replacements.update(_spellings(secret))
         # Longest first: a secret that holds another must not be left half readable.
         self._replacements = sorted(replacements.items(), key=lambda pair: -len(pair[0]))
+        self._raw = tuple({each.encode("utf-8", "surrogatepass") for each in known})
         self._harmless: set[bytes] = set()
         """Words that were looked at: ids and paths come again in every fact of a turn."""
+        self._unwrapped: set[bytes] = set()
+        """The same of words that might have been encoded."""
 
     def also(self, secrets: Iterable[str]) -> Masker:
         """One that masks these too."""
         other = Masker(secrets)
         if not other._replacements:
             return self
-        both = {**dict(self._replacements), **dict(other._replacements)}
-        other._replacements = sorted(both.items(), key=lambda pair: -len(pair[0]))
+        other.learn_from(self)
         return other
+
+    def learn_from(self, other: Masker) -> None:
+        """Everything that it masks, from now on."""
+        both = {**dict(self._replacements), **dict(other._replacements)}
+        self._replacements = sorted(both.items(), key=lambda pair: -len(pair[0]))
+        self._raw = tuple({*self._raw, *other._raw})
+        self._harmless, self._unwrapped = set(), set()
+
+    def of_bytes(self) -> Masker:
+        """For bytes that were read one to a character: what a command prints need be no text."""
+        other = Masker()
+        other._raw = self._raw
+        other._replacements = [tuple(map(_as_bytes, pair)) for pair in self._replacements]  # type: ignore[misc]
+        return other
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Everything that is looked for, longest first."""
+        return tuple(spelling for spelling, _ in self._replacements)
 
     def __call__(self, text: str) -> str:
         for spelling, shown in self._replacements:
             while spelling in text:  # again, because what is left beside a mask may spell it once more
                 text = text.replace(spelling, shown)
-        if fresh := _long_words(text) - self._harmless:
+        raw = text.encode("utf-8", "surrogatepass")
+        if fresh := _long_words(raw) - self._harmless:
             text = self._without_keys(text, fresh)
+        if encoded := long_words(raw) - self._unwrapped:
+            text = self._without_wrapped(text, encoded)
         if "@" in text and "://" in text:
             text = re.sub(_URL_PASSWORD, lambda found: found["before"] + masked(found["secret"]), text)
         if "PRIVATE KEY-----" in text:
@@ -155,6 +183,30 @@ class Masker:
                 self._harmless.clear()
             self._harmless.update(word for word in words if len(word) <= HARMLESS_BYTES_MAX)
         return text
+
+    def _without_wrapped(self, text: str, words: set[bytes]) -> str:
+        """Without the words in which a key was encoded, or compressed: all of such a word goes."""
+        for word in words:
+            if wraps(word, self._opens):
+                text = text.replace(word.decode("ascii"), masked(word.decode("ascii")))
+            elif len(word) <= HARMLESS_BYTES_MAX:
+                self._unwrapped.add(word)
+        if len(self._unwrapped) > HARMLESS_WORDS_MAX:
+            self._unwrapped.clear()
+        if any(len(word) >= WRAPPED_BYTES_MIN for word in words):
+            for written, word in list(broken_words(text)):
+                if wraps(word, self._opens):
+                    text = text.replace(written, masked(word.decode("ascii")))
+        return text
+
+    def _opens(self, data: bytes) -> bool:
+        if any(secret in data for secret in self._raw):
+            return True
+        words = _long_words(data)
+        if not words:
+            return False
+        candidates = b" ".join(words).decode("ascii", "replace")
+        return any(hint in candidates and re.search(shape, candidates) for hint, shape in _SHAPES)
 
     def encoded(self, body: bytes) -> bytes:
         """The same for UTF-8 bytes. JSON stays JSON: where something has to go, it goes from the decoded strings,
@@ -186,18 +238,26 @@ class Masker:
         return self._within(item)
 
 
+_everywhere = Masker()
+
+
+def learn(masker: Masker) -> None:
+    """What this process is trusted with: no message of it shows that, from now on."""
+    _everywhere.learn_from(masker)
+
+
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    return Masker(secrets)(text)
+    """For what belongs to no conversation: errors, tracebacks, whatever is said on a screen."""
+    return _everywhere.also(secrets)(text)
 
 
 _RUN = b"a" * 16
 _RUN_TABLE = bytes(97 if chr(c).isascii() and (chr(c).isalnum() or chr(c) in "_.-") else 32 for c in range(256))
 
 
-def _long_words(text: str) -> set[bytes]:
-    """The words of `text` that are long enough to be a key. Every write passes here, and nearly none holds a key: this
-    looks at each byte once, where asking for forty prefixes would look forty times."""
-    raw = text.encode("utf-8", "surrogatepass")
+def _long_words(raw: bytes) -> set[bytes]:
+    """The words that are long enough to be a key. Every write passes here, and nearly none holds a key: this looks at
+    each byte once, where asking for forty prefixes would look forty times."""
     flat = raw.translate(_RUN_TABLE)
     words: set[bytes] = set()
     begins = flat.find(_RUN)
@@ -206,6 +266,10 @@ def _long_words(text: str) -> set[bytes]:
         words.add(raw[begins : ends if ends >= 0 else None])
         begins = flat.find(_RUN, ends) if ends >= 0 else -1
     return words
+
+
+def _as_bytes(text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def _header_found(found: re.Match[str]) -> str:
@@ -222,12 +286,18 @@ def _spellings(secret: str) -> dict[str, str]:
     in_json_utf8 = json.dumps(secret, ensure_ascii=False)[1:-1]
     shown_in_json = json.dumps(masked(secret))[1:-1]
     found = {secret: masked(secret), in_json: shown_in_json, in_json_utf8: shown_in_json}
+    for quoted in _shell_spellings(secret):
+        found.setdefault(quoted, masked(secret))
+        found.setdefault(json.dumps(quoted)[1:-1], shown_in_json)
     encodings: list[Callable[[bytes], str]] = [
         bytes.hex,
         lambda value: value.hex().upper(),
         lambda value: urllib.parse.quote(value, safe=""),
+        lambda value: urllib.parse.quote(value, safe="/"),
         lambda value: urllib.parse.quote_plus(value, safe=""),
+        lambda value: re.sub("%..", lambda one: one[0].lower(), urllib.parse.quote(value, safe="")),
     ]
+    found.setdefault(json.dumps(in_json)[1:-1], json.dumps(shown_in_json)[1:-1])
     # Some writers of JSON escape more than they must: PHP the slash, Go and Gson what HTML reads.
     found.setdefault(in_json.replace("/", "\\/"), shown_in_json)
     found.setdefault("".join(_HTML_SAFE.get(letter, letter) for letter in in_json), shown_in_json)
@@ -238,6 +308,14 @@ def _spellings(secret: str) -> dict[str, str]:
             found.setdefault(core, masked(core))
             found.setdefault(core.translate(_URL_SAFE), masked(core.translate(_URL_SAFE)))
     return {spelling: shown for spelling, shown in found.items() if len(spelling) >= SEARCHED_CHARS_MIN}
+
+
+def _shell_spellings(secret: str) -> Iterator[str]:
+    """As a shell would read it back: `shlex.quote`, what people type, `printf %q`."""
+    yield secret.replace("'", "'\"'\"'")
+    yield secret.replace("'", "'\\''")
+    yield re.sub(r"([^A-Za-z0-9_@%+=:,./-])", r"\\\1", secret)
+    yield re.sub(r'(["$`\\])', r"\\\1", secret)
 
 
 _HTML_SAFE = {letter: f"\\u{ord(letter):04x}" for letter in "&<>='"}

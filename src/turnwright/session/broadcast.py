@@ -10,6 +10,8 @@ from typing import Self, TypeAlias
 
 from turnwright.schema.facts import Recorded
 from turnwright.schema.live import LiveEvent
+from turnwright.schema.masking import Masker
+from turnwright.session.live_masking import LiveMasker
 
 Event: TypeAlias = Recorded | LiveEvent
 
@@ -62,9 +64,13 @@ class Subscription:
 
 
 class Broadcast:
-    def __init__(self) -> None:
+    """`masker`: what is said in it is masked for those who watch, as it comes."""
+
+    def __init__(self, masker: Masker | None = None) -> None:
         self._subscriptions: list[Subscription] = []
         self._listeners: list[Callable[[Event], None]] = []
+        self._masker = masker
+        self._live: LiveMasker | None = None
 
     @property
     def watched(self) -> bool:
@@ -86,6 +92,20 @@ class Broadcast:
             self._listeners.remove(subscription.push)
 
     def emit(self, event: Event) -> None:
+        if not self._listeners:
+            return
+        if self._masker is None:
+            self._tell(event)
+            return
+        if self._live is None:
+            self._live = LiveMasker(self._masker, self._tell)
+        if isinstance(event, Recorded):
+            self._live.before(event)
+            self._tell(event)
+        else:
+            self._live.emit(event)
+
+    def _tell(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
 

@@ -166,7 +166,7 @@ class Conversation:
         self._guards = session.guards()
         self._lease = lease
         self._inbox = Inbox()
-        self._broadcast = Broadcast()
+        self._broadcast = Broadcast(session.masker)
         self._cancel = Cancellation()
         self._subagents: Subagents | None = None
         if session.sending is not None:

@@ -12,11 +12,11 @@ from turnwright.app.clock import SystemClock
 from turnwright.app.ids import SystemIds, derived_id
 from turnwright.app.importing import claude_code, codex
 from turnwright.app.importing.events import Session, facts_of
+from turnwright.app.secrets import masker_of
 from turnwright.journal.port import Journal
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import BlobRef, Recorded
 from turnwright.schema.ids import ConversationId, Seq
-from turnwright.schema.masking import Masker
 from turnwright.session.broadcast import Broadcast
 from turnwright.session.ports import NoCaptures
 from turnwright.session.recorder import Recorder
@@ -118,7 +118,7 @@ async def _retold(
         raise InputError("There is nothing said in this session.", remedy="Check the file, or name its --format.")
     material = b"\0".join((session.agent.encode(), session.session_id.encode(), content))
     conversation_id = _new_id() if as_new else derived_id("conversation", session.opened_at, material)
-    masker = Masker()
+    masker = masker_of(None)
     source = masker(content.decode(errors="replace")).encode()
     ref = BlobRef(sha256=hashlib.sha256(source).hexdigest(), size_bytes=len(source))
     facts = facts_of(

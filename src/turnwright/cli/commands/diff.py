@@ -10,6 +10,7 @@ import msgspec
 
 from turnwright.app.changed import changed
 from turnwright.app.reading import open_for_reading
+from turnwright.app.secrets import masker_of
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_json_option, loaded_config
 from turnwright.cli.points import facts_to, point_named
@@ -57,8 +58,9 @@ def _files(args: argparse.Namespace, loaded: Loaded) -> int:
     point = point_named(args.a)
     elsewhere = None if args.cwd is None else workspace_of(args.cwd)
     found = asyncio.run(changed(loaded, point.name, point.seq, step=args.step, workspace=elsewhere))
+    masker = masker_of(loaded)
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+        sys.stdout.buffer.write(masker.encoded(msgspec.json.encode(found)) + b"\n")
     elif args.names:
         for change in found.files:
             print(change.path)
@@ -68,5 +70,5 @@ def _files(args: argparse.Namespace, loaded: Loaded) -> int:
             Terminal(sys.stdout).lines(patch_lines(found.files))
         else:  # byte for byte, for whoever applies it
             for change in found.files:
-                sys.stdout.buffer.writelines(f"{said}\n".encode() for said in patch_of(change))
+                sys.stdout.buffer.writelines(f"{masker(said)}\n".encode() for said in patch_of(change))
     return 0
