@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import cold, encoding, normalising, opening, undoing
+from bench import cold, encoding, normalising, opening, permissions, undoing
 from bench.provider import serving
 from bench.table import Row
 from turnwright.providers.dialects import DIALECTS
@@ -91,6 +91,19 @@ def growth(bench: Bench) -> Iterator[Row]:
             ours=min(cost_us(count) for _ in range(3)),
             beside=min(cost_us(10) for _ in range(3)),
             beside_is="step 10",
+        )
+
+
+def deciding(bench: Bench) -> Iterator[Row]:
+    for what, line in permissions.LINES.items():
+        ours, beside = permissions.costs_us(line, bench.count(300, 50))
+        yield Row(
+            measure=f"permission decision, {what}",
+            unit="us",
+            ours=ours,
+            beside=beside,
+            beside_is="bash -n",
+            most=1_000,
         )
 
 
@@ -316,4 +329,5 @@ MEASURES: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "lasting": lasting,
     "wire": wire,
     "undo": undo,
+    "deciding": deciding,
 }

@@ -10,7 +10,9 @@ import pytest
 
 from turnwright.app.trust import brought_by, servers_in
 from turnwright.config.folders import folders_of
+from turnwright.config.layers import KeyPath, Leaf, Place
 from turnwright.config.load import load
+from turnwright.config.narrowing import narrowed
 from turnwright.config.trust import Agreed, Trust, trust_in
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.trust import TRUSTED, Entry, Untrusted, canonical, entry_of
@@ -136,3 +138,19 @@ def test_what_was_declined_is_forgotten_when_it_is_trusted(ground: Ground) -> No
     store.agree(ground.project, [one])
     assert store.of(ground.project) == Agreed(trusted={"skill:a": "1"}, declined={"skill:b": "1"})
     assert (store.revoke(ground.project), store.revoke(ground.project), store.folders()) == (True, False, {})
+
+
+def test_no_trust_lets_a_project_loosen_what_holds_commands() -> None:
+    place = Place(layer="project", where="config.yaml:1")
+    said: dict[KeyPath, object] = {
+        ("machine", "sandbox"): "read-only",
+        ("machine", "require_sandbox"): True,
+        ("machine", "network"): "open",
+        ("machine", "hosts"): ("evil.example",),
+        ("machine", "write"): ("/",),
+        ("permissions", "autonomy"): 1,
+    }
+    project = {path: Leaf(value=value, place=place) for path, value in said.items()}
+    (kept,), refused = narrowed([project])
+    assert list(kept) == [("machine", "sandbox"), ("machine", "require_sandbox"), ("permissions", "autonomy")]
+    assert [why.split(": ")[1] for why in refused] == ["machine.network", "machine.hosts", "machine.write"]

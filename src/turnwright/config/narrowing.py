@@ -12,8 +12,13 @@ PROJECT = "project"
 AUTONOMY: KeyPath = ("permissions", "autonomy")
 RULES: KeyPath = ("permissions", "rules")
 HOSTS: KeyPath = ("permissions", "hosts")
-OURS_ALONE = ("sandbox",)
-"""Sections of which a project sets nothing."""
+MACHINE = "machine"
+STRICTEST: dict[KeyPath, object] = {
+    ("machine", "sandbox"): "read-only",
+    ("machine", "require_sandbox"): True,
+    ("machine", "network"): "off",
+}
+"""What a project may say of where commands run: nothing but these values."""
 
 
 def narrowed(layers: Sequence[Layer]) -> tuple[list[Layer], tuple[str, ...]]:
@@ -31,7 +36,7 @@ def _refused(path: KeyPath, leaf: Leaf, layers: Sequence[Layer], refused: list[s
     why = ""
     if path == AUTONOMY and (least := _autonomy_of_user(layers)) < _number(leaf.value):
         why = f"it is more than {least}"
-    elif path == HOSTS or path[0] in OURS_ALONE:
+    elif path == HOSTS or (path[0] == MACHINE and (path not in STRICTEST or STRICTEST[path] != leaf.value)):
         why = "only you decide that"
     if why:
         refused.append(f"{leaf.place}: {dotted(path)}: {why}; a repository cannot widen its own permissions")
