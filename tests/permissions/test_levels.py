@@ -9,6 +9,7 @@ import pytest
 
 from turnwright.cli.main import main
 from turnwright.schema.permissions import Permissions, Rule, RuleLayer
+from turnwright.schema.settings import Settings
 from turnwright.session.permissions.matching import matches, may_match
 from turnwright.session.permissions.syntax import UNKNOWN
 
@@ -150,3 +151,42 @@ def test_rules_are_said_in_words() -> None:
     assert str(Rule(pattern="a b", action="ask")) == "ask * a b"
     assert Permissions().autonomy == 2
     assert RuleLayer(name="user", rules=()).narrows is False
+
+
+SCRIPT = """
+follow: history
+steps:
+  - calls: [{bash: {command: "ls && python3 -c 'print(1)'"}}]
+  - text: I could not.
+"""
+
+
+def test_a_run_where_nobody_sits_says_what_it_was_denied(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = home / "script.yaml"
+    script.write_text(SCRIPT)
+    words = ["run", "go", "--model", f"scripted/{script}", "--output", "json", "--set", "machine.sandbox=off"]
+    code = main(words if hasattr(Settings(), "machine") else words[:-2])
+    result = json.loads(capfd.readouterr().out)
+    assert (code, result["reason"], result["is_error"], result["text"]) == (58, "needs-user", True, "I could not.")
+    (denial,) = result["denials"]
+    assert (denial["tool"], denial["segment"]) == ("bash", "python3 -c print(1)")
+    assert denial["rule"] == "autonomy 2: a command that may do anything, and there is no sandbox"
+    assert "--autonomy" in result["remedy"]
+    assert main([*words[:6], "--autonomy", "4"]) == 0
+
+
+def test_other_rules_on_what_has_been(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = home / "script.yaml"
+    script.write_text(SCRIPT.replace("ls && ", ""))
+    assert main(["run", "go", "--model", f"scripted/{script}", "--output", "json", "--autonomy", "4"]) == 0
+    capfd.readouterr()
+    rules = home / "tried.yaml"
+    seen = []
+    for text in ("autonomy: 4", "autonomy: 2", "rules: [{tool: bash, pattern: 'python3*', action: deny}]"):
+        rules.write_text(f"permissions: {{{text}}}\n")
+        assert main(["permissions", "backtest", "last", "--rules", str(rules), "--json"]) == 0
+        (call,) = json.loads(capfd.readouterr().out)["calls"]
+        seen.append((call["then"], call["now"], call["change"]))
+    assert seen == [("ran", "allow", ""), ("ran", "ask", "new question"), ("ran", "deny", "new denial")]
+    main(["permissions", "backtest", "last", "--rules", str(rules)])
+    assert "1 calls: 1 × new denial" in capfd.readouterr().out

@@ -35,6 +35,10 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     question: str
     call_id: str | None = None
+    segment: str = ""
+    """The piece of the call that it was about."""
+    rule: str = ""
+    """The rule, or the level of autonomy, that asked."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
@@ -150,6 +154,8 @@ def _remedy(state: ResultState, conversation_id: ConversationId, reason: StopRea
             return f"Raise it: turnwright resume {conversation_id} --continue --max-cost USD"
         case "token-budget":
             return f"Raise it: turnwright resume {conversation_id} --continue --max-tokens N"
+        case "needs-user" if any(denial.rule for denial in state.denials):
+            return "Allow it beforehand with --autonomy or permissions.rules, or run it where somebody can answer."
         case _:
             return ""
 
@@ -162,6 +168,8 @@ def _denial(state: ResultState, fact: ApprovalAnswered) -> Denial:
         tool=tool or state.tools.get(call_id or "", ""),
         question=asked.question if asked else "",
         call_id=call_id,
+        segment=fact.segment,
+        rule=fact.rule,
     )
 
 
