@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +21,7 @@ from crash_fork import tried_fork
 from crash_judge import Fault, Seen, faults
 from crash_place import Place, is_sent, make_journal, make_old, only_of_old, printed, printed_lines
 from crash_points import (
+    TOPICS,
     Forking,
     Moment,
     Phase,
@@ -280,12 +281,14 @@ class Workers:
     def forks(self, seed: int) -> list[Forking]:
         return self._pool.submit(_forks, self._root, seed).result()
 
-    def seeded(self, seeds: Iterable[int]) -> list[Point]:
-        """For each seed what the user says, the scenes and a fork."""
+    def seeded(self, seeds: Iterable[int], wanted: Callable[[str], bool]) -> list[Point]:
+        """For each seed what the user says, the scenes and a fork, as far as they are wanted."""
         found: list[Future[list[Moment]] | Future[list[Forking]]] = []
         for seed in seeds:
-            found += [self._pool.submit(_moments, self._root, seed, scene) for scene in get_args(Scene)]
-            found.append(self._pool.submit(_forks, self._root, seed))
+            scenes = [scene for scene in get_args(Scene) if wanted(f"scene: {scene}" if scene else f"talk: {TOPICS}")]
+            found += [self._pool.submit(_moments, self._root, seed, scene) for scene in scenes]
+            if wanted("fork"):
+                found.append(self._pool.submit(_forks, self._root, seed))
         return [point for each in found for point in each.result()]
 
     def system_calls(self, *phases: Phase) -> list[Syscall]:

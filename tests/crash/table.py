@@ -74,9 +74,10 @@ def main(words: list[str]) -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="crash-") as root, Workers(Path(root), args.jobs) as workers:
         points: list[Point] = [*workers.moments()]
-        points += workers.seeded(range(1, args.seeds + 1))
+        words = args.only.split(",")
+        points += workers.seeded(range(1, args.seeds + 1), lambda name: any(word in name for word in words))
         points += workers.system_calls("first", "run", "resume", "migrate") if strace else []
-        points = [point for point in points if any(word in f"{point} {point.group}" for word in args.only.split(","))]
+        points = [point for point in points if any(word in f"{point} {point.group}" for word in words)]
         print(f"{len(points)} points, found in {time.monotonic() - began:.0f} s", flush=True)
         trials = []
         until = None if args.all else began + args.seconds

@@ -57,7 +57,7 @@ class Place:
         return subprocess.Popen(
             [sys.executable, "-m", "turnwright", *words],
             cwd=self.work,
-            env={**os.environ, "TURNWRIGHT_HOME": str(self.home)},
+            env={**os.environ, "TURNWRIGHT_HOME": str(self.home), "TURNWRIGHT_PERMISSIONS__AUTONOMY": "4"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
