@@ -248,7 +248,7 @@ class MemoryJournal:
         hits = [
             Hit(conversation_id=name, seq=one.seq, at=one.at, said_by=found[0], excerpt=excerpt(found[1], asked))
             for name, conversation in self.memory.conversations.items()
-            for one in conversation.own
+            for one in (conversation.own if conversation_id is None else conversation.facts)
             if conversation_id in (None, name)
             and (found := said(one.fact, self.memory.blobs.get)) is not None
             and matches(found[1], asked)

@@ -177,6 +177,10 @@ class Reader:
         with explained(self._path):
             return [(name, seq) for _, _, name, seq, _ in self._ends(2**62)]
 
+    def shown_in(self, conversation_id: ConversationId) -> dict[ConversationId, range]:
+        """Whose facts it shows, and which."""
+        return {each.owner: range(each.after + 1, each.through + 1) for each in self._stretches(conversation_id)}
+
     def own(self, conversation_id: ConversationId, seq: Seq, limit: int) -> tuple[list[Recorded], Seq]:
         """What a conversation owns after `seq`, without what it shares, and how far was looked."""
         *_, own = self._stretches(conversation_id)

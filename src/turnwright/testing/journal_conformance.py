@@ -644,6 +644,9 @@ async def a_shared_fact_is_found_once(open_journal: OpenJournal) -> None:
         await journal.append(await journal.acquire(ONE, create=True), [_note("needle one"), _note("hay")])
         await journal.append(await _forked(journal, ONE, 2, TWO), [_note("needle two")])
         assert [(hit.conversation_id, hit.seq) for hit in await journal.search("needle")] == [(ONE, 1), (TWO, 3)]
+        within = [(hit.conversation_id, hit.seq) for hit in await journal.search("needle", 9, TWO)]
+        assert sorted(within) == [(TWO, 1), (TWO, 3)], "all that the fork shows"
+        assert [hit.seq for hit in await journal.search("needle", 9, ONE)] == [1]
 
 
 async def sizes_add_up(open_journal: OpenJournal) -> None:

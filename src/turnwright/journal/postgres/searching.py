@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from turnwright.journal.postgres.reading import Connection, own_facts
+from turnwright.journal.postgres.reading import Connection, own_facts, stretches_of
 from turnwright.journal.postgres.server import Server
 from turnwright.journal.records import Hit
 from turnwright.journal.search.said import said
@@ -24,8 +24,11 @@ VECTOR_BYTES_MAX = 900_000
 _BEHIND = "SELECT number, id FROM conversations WHERE last_seq > greatest(searched, through) AND NOT pruned"
 _FIND = """
     SELECT c.id, s.conversation, s.seq FROM searchable s JOIN conversations c ON c.number = s.conversation
-    WHERE s.words @@ $1::tsquery AND ($2::text IS NULL OR c.id = $2) AND NOT c.pruned
-    ORDER BY s.at DESC, c.id, s.seq DESC LIMIT $3
+    WHERE s.words @@ $1::tsquery AND NOT c.pruned AND ($3::text[] IS NULL OR EXISTS (
+        SELECT 1 FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS shown (owner, after, through)
+        WHERE owner = c.id AND s.seq > after AND s.seq <= shown.through
+    ))
+    ORDER BY s.at DESC, c.id, s.seq DESC LIMIT $2
 """
 
 
@@ -37,13 +40,25 @@ async def search(server: Server, asked: Wanted, limit: int, conversation_id: Con
     async def found(connection: Connection, again: bool) -> list[Hit]:
         del again
         hits = []
-        for name, number, seq in await connection.fetch(_FIND, query, conversation_id, limit):
+        within = None if conversation_id is None else await stretches_of(connection, conversation_id)
+        columns = (
+            [None] * 3 if within is None else [list(each) for each in zip(*(one[1:] for one in within), strict=True)]
+        )
+        for name, number, seq in await connection.fetch(_FIND, query, limit, *columns):
             facts, _ = await own_facts(connection, name, number, seq - 1, 1)
             for recorded in facts:
                 if spoken := said(recorded.fact, (await _payloads(connection, facts)).get):
                     said_by, text = spoken
                     shown = excerpt(text, asked)
-                    hits.append(Hit(conversation_id=name, seq=seq, at=recorded.at, said_by=said_by, excerpt=shown))
+                    hits.append(
+                        Hit(
+                            conversation_id=conversation_id or name,
+                            seq=seq,
+                            at=recorded.at,
+                            said_by=said_by,
+                            excerpt=shown,
+                        )
+                    )
         return hits
 
     return await server.patiently(found)

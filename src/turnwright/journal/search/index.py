@@ -49,7 +49,7 @@ _SCHEMA = f"""
 """
 _FIND = """
     SELECT conversation, seq FROM words JOIN places ON place = words.rowid JOIN reached USING (number)
-    WHERE words MATCH ? AND (? IS NULL OR conversation = ?) ORDER BY at DESC, conversation, seq DESC
+    WHERE words MATCH ? ORDER BY at DESC, conversation, seq DESC
 """
 
 
@@ -176,11 +176,20 @@ def _found(
 def _hits(
     index: apsw.Connection, reader: Reader, asked: Wanted, conversation_id: ConversationId | None
 ) -> Iterator[Hit]:
-    for name, seq in index.execute(_FIND, (_expression(asked), conversation_id, conversation_id)):
+    within = None if conversation_id is None else reader.shown_in(conversation_id)
+    for name, seq in index.execute(_FIND, (_expression(asked),)):
+        if within is not None and seq not in within.get(name, range(0)):
+            continue
         facts, _ = reader.own(name, seq - 1, 1)
         # A record that was damaged since is left out, as it is everywhere.
         if facts and facts[0].seq == seq and (found := said(facts[0].fact, reader.blob_or_none)):
-            yield Hit(conversation_id=name, seq=seq, at=facts[0].at, said_by=found[0], excerpt=excerpt(found[1], asked))
+            yield Hit(
+                conversation_id=conversation_id or name,
+                seq=seq,
+                at=facts[0].at,
+                said_by=found[0],
+                excerpt=excerpt(found[1], asked),
+            )
 
 
 def _expression(asked: Wanted) -> str:
