@@ -66,6 +66,7 @@ def test_what_a_crash_leaves_of_a_subagent(tmp_path: Path) -> None:
     # What is told before anything is done, of both.
     _, (in_flight,) = place("resume", "last", "--json")
     assert (in_flight["conversation_id"], [call["state"] for call in in_flight["calls"]]) == (root, ["unknown"])
+    assert in_flight["calls"][0]["subagent"] == child
     _, (in_flight,) = place("resume", child, "--json")
     assert [(call["call_id"], call["state"]) for call in in_flight["calls"]] == [("C2", "unknown")]
 

@@ -15,6 +15,7 @@ from turnwright.schema.facts import (
     Note,
     Recorded,
     StepStarted,
+    SubagentStarted,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -38,6 +39,8 @@ class CallInFlight(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None = None
     effect: Effect | None = None
     idempotency: Idempotency | None = None
+    subagent: ConversationId | None = None
+    """The conversation that it had sent: what was in flight there, that one tells."""
 
     @property
     def may_repeat(self) -> bool:
@@ -125,6 +128,11 @@ def _within(state: InFlight, recorded: Recorded) -> InFlight:
                 idempotency=fact.idempotency,
             )
             return replace(state, calls=_with(state.calls, started))
+        case SubagentStarted():
+            call = {call.call_id: call for call in state.calls}.get(fact.call_id or "")
+            if call is None:
+                return state
+            return replace(state, calls=_with(state.calls, replace(call, subagent=fact.conversation)))
         case ToolEnded():
             known = {call.call_id: call for call in state.calls}.get(fact.call_id or "")
             ended = known or CallInFlight(call_id=fact.call_id or "", name=fact.name)
@@ -167,6 +175,8 @@ def in_flight_lines(state: InFlight, columns: int = 100) -> Iterator[Line]:
         said, style = _said(call)
         head = clip(f"{one_line(call.name)} {brief(call.arguments, 60)}", max(10, columns - len(said) - 6))
         yield line("    ", Span(said, style), "  ", head)
+        if call.subagent is not None:
+            yield line(f"      its subagent: turnwright resume {one_line(call.subagent)}")
 
 
 def _said(call: CallInFlight) -> tuple[str, Style]:

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         workspace = found.workspace if args.cwd is None else workspace_of(args.cwd)
         async with (
             open_engine(found.loaded, label="compact") as engine,
-            engine.session(workspace) as session,
+            engine.session(workspace, errand=found.errand) as session,
             taken_up(session, found.conversation_id) as conversation,
         ):
             with event_loop.stopping(conversation.stop):
