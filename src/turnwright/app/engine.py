@@ -100,7 +100,7 @@ class Engine:
         settings, folders = self.loaded.settings, self.loaded.folders
         trust = self.loaded.trust.at(workspace)
         modes = modes_of(settings, mode)
-        _check_workspace(workspace, folders.data, modes)
+        _check_workspace(workspace, folders.data, folders.state, modes)
         async with AsyncExitStack() as stack:
             opened = Opened(model=model, masker=self._masker) if model else None
             opened = opened or await opened_model(
@@ -314,7 +314,7 @@ def _only(errand: Errand | None, settings: Settings) -> frozenset[str] | None:
     return frozenset((*errand.tools, *(each.__name__ for each in completing(settings.completion))))
 
 
-def _check_workspace(workspace: Path, data: Path, modes: Modes) -> None:
+def _check_workspace(workspace: Path, data: Path, state: Path, modes: Modes) -> None:
     if not workspace.is_dir():
         raise InputError(f"The workspace {workspace} does not exist.", remedy="Name an existing folder with --cwd.")
     check_put_back(workspace, data)
@@ -322,6 +322,11 @@ def _check_workspace(workspace: Path, data: Path, modes: Modes) -> None:
         raise InputError(
             f"The data folder {data} lies inside the workspace {workspace}.",
             remedy="Tools must not reach the journal: put TURNWRIGHT_HOME (or data_dir) elsewhere.",
+        )
+    if state.resolve().is_relative_to(workspace.resolve()):
+        raise InputError(
+            f"The state folder {state} lies inside the workspace {workspace}.",
+            remedy="Tools must not reach what you trusted and allowed: put TURNWRIGHT_HOME elsewhere.",
         )
     if modes.may_write and not os.access(workspace, os.W_OK | os.X_OK):
         raise InputError(

@@ -11,7 +11,8 @@ from turnwright.session.permissions.syntax import UNKNOWN, Word
 
 _PROTECTED_ANYWHERE = re.compile(
     r"""(^|/)(
-        \.git(/|$) | \.turnwright(/|$) | \.mcp\.json$ | \.claude(/|$) | \.codex(/|$) | \.vscode(/|$) | \.idea(/|$)
+        \.git(/|$) | \.turnwright(/|$) | turnwright/config\.ya?ml$
+      | \.mcp\.json$ | \.claude(/|$) | \.codex(/|$) | \.vscode(/|$) | \.idea(/|$)
       | \.(bash|zsh|k|c)?(rc|profile|shrc|cshrc)$ | \.bash_(profile|login|logout|aliases)$ | \.zlog(in|out)$
       | \.z(profile|shenv)$
       | \.envrc$ | \.gitconfig$ | \.gitmodules$ | \.config/(git|fish|systemd|autostart)(/|$) | \.husky(/|$)
