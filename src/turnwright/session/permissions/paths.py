@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from turnwright.session.permissions.segments import Ground, Kind
 from turnwright.session.permissions.syntax import UNKNOWN, Word
+from turnwright.session.permissions.words import words_of
 
 _PROTECTED_ANYWHERE = re.compile(
     r"""(^|/)(
@@ -33,8 +34,9 @@ _SECRET = re.compile(
     )""",
     re.VERBOSE,
 )
-HARMLESS = frozenset(
-    {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/fd/1", "/dev/fd/2", "-"}
+HARMLESS = words_of(
+    """/dev/null /dev/zero /dev/urandom /dev/random /dev/stdout /dev/stderr /dev/stdin /dev/tty /dev/fd/0 /dev/fd/1
+    /dev/fd/2 -"""
 )
 
 
