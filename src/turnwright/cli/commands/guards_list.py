@@ -39,8 +39,8 @@ def _lines(row: Listed) -> Iterator[Line]:
     yield line(f"  key       {one_line(row.key)}")
     for name, threshold in row.thresholds.items():
         value, default = _shown(threshold.value), _shown(threshold.default)
-        changed = Span(f"  (default {default})", "warn") if value != default else ""
-        yield line(f"    {name} = {one_line(value)}", changed)
+        said = Span("  (default)", "dim") if value == default else Span(f"  (default {default})", "warn")
+        yield line(f"    {name} = {one_line(value)}", said)
     yield line("")
 
 
