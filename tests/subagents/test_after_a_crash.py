@@ -54,6 +54,7 @@ class Place:
         return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_what_a_crash_leaves_of_a_subagent(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with subprocess.Popen(**place.command(*place.run), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as dying:
@@ -99,6 +100,7 @@ def _root(listed: list[dict[str, Any]]) -> str:
     return str(name)
 
 
+@pytest.mark.slow
 def test_one_alone_is_followed_steered_and_stopped(tmp_path: Path) -> None:
     """The process that runs its sender is its host too. Its sender is told, and goes on."""
     place = Place(tmp_path)

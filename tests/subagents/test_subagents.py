@@ -202,6 +202,15 @@ async def test_so_many_run_at_once_and_the_others_wait(place: Place) -> None:
     await place.all_replay()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"loop.limits.step_total_s": "1.5", "loop.limits.step_idle_s": "1"}])
+async def test_the_time_that_one_takes_is_not_its_senders_step(place: Place) -> None:
+    wait = asks(Call(name="bash", arguments={"command": "sleep 0.8"}))
+    model = minded({"go": [asks(sends("wait")), Step(text="done")], "wait": [wait, wait, wait, Step(text="waited")]})
+    outcome = await place.run(model)
+    assert (outcome.reason, outcome.text, results(model.prompts[-1])) == ("stop", "done", ["waited"])
+
+
 async def test_its_questions_reach_whoever_answers_the_one_that_sent_it(place: Place) -> None:
     asked: list[tuple[str, str]] = []
 
