@@ -35,7 +35,9 @@ class Place:
         self.workspace = root / "workspace"
         self.home = root / "home"
         self.journal = self.home / "data" / "journal"
-        self.effects = root / "effects"
+        self.world = root / "world"
+        """Besides the workspace, where commands may write: what they did is counted apart from the files of tools."""
+        self.effects = self.world / "effects"
         self.script = root / "script.json"
         self.subagent = root / "subagent.json"
         self.out_before = root / "out-before"
@@ -49,6 +51,7 @@ class Place:
         """Everything new. `journal`: an empty one to begin with, so that making it is not part of the run."""
         shutil.rmtree(self.root, ignore_errors=True)
         self.workspace.mkdir(parents=True)
+        self.world.mkdir()
         for name, content in SEEDS.items():
             (self.workspace / name).write_text(content)
         self.script.write_text(script(self.effects, asks=asks, scene=scene, seed=seed))
@@ -79,7 +82,7 @@ class Place:
             return subprocess.Popen(
                 command,
                 cwd=self.workspace,
-                env=environment({"TURNWRIGHT_HOME": str(self.home)}),
+                env=environment({"TURNWRIGHT_HOME": str(self.home), "TURNWRIGHT_MACHINE__WRITE": str(self.world)}),
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,

@@ -71,14 +71,14 @@ class Follower:
 
 
 class Place:
-    """A workspace, a home and a gate that commands of a script wait at."""
+    """A workspace, a home, and a gate in the workspace that commands of a script wait at."""
 
     def __init__(self, root: Path, home: Path | None = None) -> None:
         self.root = root
         self.work = root / "work"
         self.home = home or root / "home"
         self.work.mkdir()
-        self.gate = root / "gate"
+        self.gate = self.work / "gate"
         self.hosts: list[int] = []
         self.followers: list[subprocess.Popen[bytes]] = []
         self.environ = {**os.environ, "TURNWRIGHT_HOME": str(self.home)}

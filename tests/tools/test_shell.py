@@ -222,9 +222,9 @@ async def test_sh_serves_where_there_is_no_bash(tmp_path: Path) -> None:
     await keeper.close()
 
 
-def test_the_model_is_told_that_nothing_confines_commands(tmp_path: Path) -> None:
+def test_the_model_is_told_where_it_reads_what_confines_commands() -> None:
     spec = Toolbox([bash]).offered("build")[0]
-    assert "UNSANDBOXED" in spec.description
+    assert "What confines it is said in the system prompt." in spec.description
     assert spec.parameters["properties"]["timeout_s"] == {
         "type": "integer",
         "minimum": 1,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import assert_never
 
 import msgspec
 
 from turnwright.kernel.ports import Conversation
 from turnwright.schema.prompt import Prompt, Section, ToolSpec
+from turnwright.schema.sandbox import Confinement
 
 ROLE = """You are Turnwright, a coding agent. You are given a task in a workspace and you do it: you look, you change \
 files, you run and test what you changed, until the task is done.
@@ -30,7 +32,7 @@ work, and what you left open."""
 def system_sections(
     workspace: str,
     mode_prompt: str,
-    sandbox: str,
+    confinement: Confinement,
     instructions: str = "",
     appended: str = "",
     completion: str = "",
@@ -42,7 +44,7 @@ def system_sections(
     sections = (
         Section("role", ROLE),
         Section("subagent", SUBAGENT if sent else ""),
-        Section("environment", f"The workspace is {workspace}. Paths are relative to it. {_confinement(sandbox)}"),
+        Section("environment", f"The workspace is {workspace}. Paths are relative to it. {_told(confinement)}"),
         Section("mode", mode_prompt),
         Section("completion", completion),
         Section("skills", skills),
@@ -52,10 +54,31 @@ def system_sections(
     return tuple(section for section in sections if section.text)
 
 
-def _confinement(sandbox: str) -> str:
-    if sandbox == "none":
-        return "Commands run with the user's own rights: there is no sandbox."
-    return f"Commands run in a sandbox ({sandbox})."
+def _told(confinement: Confinement) -> str:
+    """What commands can do, for whoever writes them: no less than holds, and no more than is useful."""
+    match confinement.level:
+        case "off":
+            return "Commands run with the user's own rights: there is no sandbox."
+        case "read-only":
+            writing = (
+                "They can write to /tmp alone" if confinement.tier == "namespaces" else "They can write to $TMPDIR"
+            )
+        case "workspace-write":
+            place = "/tmp" if confinement.tier == "namespaces" else "$TMPDIR"
+            writing = (
+                f"They can write in the workspace and to {place}, but not to .git/hooks, .git/config, .turnwright, "
+                ".mcp.json, shell start-up files and CI configuration"
+            )
+        case _:
+            assert_never(confinement.level)
+    return f"Commands run in a sandbox ({confinement.tier}). {writing}. {_NETWORK[confinement.network]}"
+
+
+_NETWORK = {
+    "off": "They have no network but their own loopback.",
+    "hosts": "They reach a list of hosts through the proxy in HTTPS_PROXY, and nothing else.",
+    "open": "They have the network.",
+}
 
 
 class PromptContext:
@@ -67,7 +90,7 @@ class PromptContext:
         self,
         *,
         workspace: str,
-        sandbox: str,
+        confinement: Confinement,
         mode_prompts: Mapping[str, str] = MappingProxyType({}),
         apart: bool = False,
         completion: str = "",
@@ -81,7 +104,7 @@ class PromptContext:
         json_object: bool = False,
     ) -> None:
         self._workspace = workspace
-        self._sandbox = sandbox
+        self._confinement = confinement
         self._mode_prompts = mode_prompts
         self._apart = apart
         self._completion = completion
@@ -104,7 +127,7 @@ class PromptContext:
             self._sections[mode] = system_sections(
                 self._workspace,
                 "" if self._apart else self._mode_prompts.get(mode, ""),
-                self._sandbox,
+                self._confinement,
                 self._instructions,
                 self._appended,
                 self._completion,

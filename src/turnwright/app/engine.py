@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from turnwright.app.clock import SystemClock
+from turnwright.app.confining import SPOOL_FOLDER, sandbox_for
 from turnwright.app.context import PromptContext
 from turnwright.app.guards import completing, guards_of, look_into, told_of
 from turnwright.app.ids import SystemIds, jitter
@@ -41,7 +42,6 @@ from turnwright.machine.local import open_local
 from turnwright.schema.errors import ConfigError, InputError
 from turnwright.schema.facts import ConversationOpened, Errand, Note
 from turnwright.schema.permissions import Permissions
-from turnwright.schema.sandbox import UNCONFINED
 from turnwright.schema.settings import Settings, answered_by
 from turnwright.session.budget import Account
 from turnwright.session.conversation import Session
@@ -50,7 +50,6 @@ from turnwright.tools.registry import FunctionTool, Toolbox
 from turnwright.tools.standard import standard_tools
 
 RUNS_FOLDER = "runs"
-SPOOL_FOLDER = "spool"
 
 
 async def nobody_answers(question: Question) -> str | None:
@@ -106,13 +105,17 @@ class Engine:
             opened = opened or await opened_model(
                 stack, self.loaded, self._environ, self.clock, api_key, self._masker, streamed
             )
+            env = tool_environment(self._environ)
             machine = open_local(
                 workspace,
                 keeper=self._keeper,
-                env=tool_environment(self._environ),
+                env=env,
                 spool=folders.data / SPOOL_FOLDER,
                 forbidden=self._journal_files,
                 masker=opened.masker,
+                sandbox=await sandbox_for(
+                    self.loaded, workspace, env.get("HOME", "/"), self._keeper, may_write=modes.may_write
+                ),
             )
             stack.push_async_callback(machine.close)
             skills = self._skills(workspace, trust) if tools is None else Skills()
@@ -137,7 +140,7 @@ class Engine:
                 chosen = [each for each in chosen if each.__name__ != TASK]
             toolbox = Toolbox(chosen, machine=machine, source=offer, modes=modes.offers, only=_only(errand, settings))
             permits = permits_for(
-                self.loaded, workspace, lambda: UNCONFINED, named=permissions, given=_brought(tools or ())
+                self.loaded, workspace, lambda: machine.confinement, named=permissions, given=_brought(tools or ())
             )
             stack.push_async_callback(toolbox.close)
             instructions = self._instructions(workspace, trust)
@@ -154,7 +157,7 @@ class Engine:
                 tools=PermittedTools(MaskedTools(InstructedTools(toolbox, nested), masker), permits),
                 context=PromptContext(
                     workspace=machine.workspace,
-                    sandbox=machine.sandbox,
+                    confinement=machine.confinement,
                     mode_prompts=modes.prompts,
                     apart=settings.prompts.tool_prompt_mode == "per_turn_append",
                     completion=told_of(settings.completion),
@@ -189,6 +192,7 @@ class Engine:
                 tiers=opened.tiers,
                 reasoning={"on": True, "off": False}.get(settings.reasoning),
                 task_class=None if settings.loop.task_class == "auto" else settings.loop.task_class,
+                confinement=machine.confinement,
                 notices=(
                     *(
                         Note(code=code, text=f"not used: {why}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from turnwright.app.clock import SystemClock
-from turnwright.app.engine import SPOOL_FOLDER
+from turnwright.app.confining import SPOOL_FOLDER
 from turnwright.app.reading import named_conversation
 from turnwright.app.versions import FOLDER as VERSIONS_FOLDER
 from turnwright.config.load import Loaded

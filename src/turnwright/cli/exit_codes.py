@@ -10,6 +10,7 @@ from turnwright.schema.errors import (
     CredentialsError,
     InputError,
     ProviderError,
+    SandboxError,
     ToolFailure,
     TurnwrightError,
     UntrustedFolder,
@@ -75,6 +76,8 @@ def of_error(error: TurnwrightError) -> ExitCode:
             return ExitCode.UNAVAILABLE
         case ToolFailure():
             return ExitCode.TOOL
+        case SandboxError():
+            return ExitCode.SANDBOX
         case _:
             return ExitCode.ERROR
 

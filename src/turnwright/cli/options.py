@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import get_args
 
 from turnwright.cli.output import OUTPUTS
 from turnwright.config.load import Flag, Loaded, load
 from turnwright.schema.errors import UsageError
+from turnwright.schema.sandbox import SandboxLevel
 from turnwright.schema.settings import ENDPOINT
 
 
@@ -41,7 +43,15 @@ def add_turn_options(parser: argparse.ArgumentParser) -> None:
         help="permissions.autonomy: 0 looks, 4 does what no rule denies",
     )
     parser.add_argument("--no-input", action="store_true", help="never ask; what needs an answer is denied")
+    add_sandbox_options(parser)
     add_output_option(parser)
+
+
+def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sandbox", choices=get_args(SandboxLevel), help="machine.sandbox")
+    parser.add_argument(
+        "--require-sandbox", action="store_true", help="leave with 44 rather than run with less than all"
+    )
 
 
 def add_trust_option(parser: argparse.ArgumentParser) -> None:
@@ -120,6 +130,14 @@ def flags_of(args: argparse.Namespace) -> list[Flag]:
         flags.append(Flag(path=("loop", "limits", "max_tokens"), value=args.max_tokens, flag="--max-tokens"))
     if getattr(args, "autonomy", None) is not None:
         flags.append(Flag(path=("permissions", "autonomy"), value=args.autonomy, flag="--autonomy"))
+    if getattr(args, "sandbox", None) is not None:
+        flags.append(Flag(path=("machine", "sandbox"), value=args.sandbox, flag="--sandbox"))
+    if getattr(args, "require_sandbox", False):
+        flags.append(Flag(path=("machine", "require_sandbox"), value=True, flag="--require-sandbox"))
+    if getattr(args, "net", False):
+        flags.append(Flag(path=("machine", "network"), value="open", flag="--net"))
+    if getattr(args, "write", None):
+        flags.append(Flag(path=("machine", "write"), value=args.write, flag="--write"))
     return flags
 
 

@@ -51,6 +51,7 @@ COMMANDS: dict[str, str] = {
     "mcp call": "call one tool of an MCP server yourself",
     "mcp approve": "let changed tools of an MCP server be offered again",
     "models": "what is known of models: prices, windows, abilities",
+    "sandbox run": "run a command as the tools would",
     "doctor": "check this machine and say what is missing",
     "permissions check": "what would be decided about a call, and by which rule",
     "permissions backtest": "other rules on conversations that are over: which questions vanish, which denials appear",

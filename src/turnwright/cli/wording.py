@@ -25,9 +25,11 @@ from turnwright.schema.facts import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
+    TurnStarted,
     WorkspaceSaved,
 )
 from turnwright.schema.live import Heartbeat, LiveEvent, RetryWait
+from turnwright.schema.sandbox import Confinement
 from turnwright.schema.verdicts import GOOD_VERDICTS
 from turnwright.views.arguments import brief
 from turnwright.views.result import Result
@@ -58,6 +60,9 @@ def told_of_fact(recorded: Recorded) -> Told | None:
         case ConversationOpened():
             about = f"  {one_line(fact.model)} in {one_line(fact.workspace)}"
             return Told("info", line(Span(recorded.conversation_id, "heading"), Span(about, "dim")))
+        case TurnStarted(confinement=Confinement(whole=whole) as confinement):
+            about = f"sandbox {one_line(str(confinement))}"
+            return Told("debug" if whole else "warning", line(Span(about, "dim" if whole else "warn")))
         case StepStarted():
             return Told(
                 "debug", line(Span(f"step {fact.index + 1}{'' if fact.tools_offered else ', without tools'}", "dim"))

@@ -53,6 +53,7 @@ from turnwright.schema.messages import AssistantMessage, Image, RuntimeMessage, 
 from turnwright.schema.modes import Course
 from turnwright.schema.parts import Usage
 from turnwright.schema.prompt import Prompt, ToolSpec
+from turnwright.schema.sandbox import Confinement
 from turnwright.schema.tiers import Tier, Tiers
 from turnwright.schema.verdicts import Effect, StopReason, TaskClass, Verdict
 
@@ -88,6 +89,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What its model calls are metered as."""
     route: str = ""
     """The route of the conversation's last attempt: another one now is a switch, and is recorded."""
+    confinement: Confinement | None = None
+    """What confines its tools' commands, for the record."""
 
 
 class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,6 +215,7 @@ class _RunningTurn:
                 tiers=turn.tiers,
                 tier=turn.tier,
                 reasoning=turn.reasoning,
+                confinement=turn.confinement,
             )
         )
 

@@ -1,4 +1,4 @@
-"""The computer we run on, unconfined: files beneath the workspace, commands as the user who started us."""
+"""The computer we run on: files beneath the workspace, commands as the user who started us, in a sandbox or without."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from turnwright.machine.beneath import OPEN_FOLDER
 from turnwright.machine.capture import Spool
@@ -26,6 +26,10 @@ from turnwright.machine.port import (
 from turnwright.machine.processes import LocalProcess, start
 from turnwright.schema.errors import InputError, MachineError
 from turnwright.schema.masking import Masker
+from turnwright.schema.sandbox import UNCONFINED, Confinement
+
+if TYPE_CHECKING:
+    from turnwright.machine.sandbox.confining import Sandbox
 
 _CANCELLED_WAIT_S = 0.4
 
@@ -36,8 +40,6 @@ Result = TypeVar("Result")
 class LocalMachine:
     """Satisfies `Machine`. Made by `open_local`; `keeper` is shared by all machines of the process."""
 
-    sandbox = "none"
-
     def __init__(
         self,
         workspace: str,
@@ -46,6 +48,7 @@ class LocalMachine:
         keeper: Keeper,
         env: Mapping[str, str],
         spool: Spool,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.workspace = workspace
         self._files = files
@@ -53,9 +56,14 @@ class LocalMachine:
         self._keeper = keeper
         self._env = dict(env)
         self._spool = spool
+        self._sandbox = sandbox
         self._processes: set[LocalProcess] = set()
         self._file_work: set[asyncio.Future[Any]] = set()
         self._closed = False
+
+    @property
+    def confinement(self) -> Confinement:
+        return UNCONFINED if self._sandbox is None else self._sandbox.confinement
 
     async def stat(self, path: str) -> FileStat:
         return await self._off_loop(self._files.stat, path)
@@ -78,7 +86,7 @@ class LocalMachine:
         self._check_open()
         env = {**self._env, **command.env}
         cwd_fd = self._files.folder_fd(command.cwd)
-        process = await start(self._keeper, command, env, cwd_fd, self._spool, on_output)
+        process = await start(self._keeper, command, env, cwd_fd, self._spool, on_output, self._sandbox)
         self._processes = {kept for kept in self._processes if kept.finished is None} | {process}
         return process
 
@@ -86,6 +94,8 @@ class LocalMachine:
         self._closed = True
         await asyncio.gather(*(process.stop() for process in self._processes))
         self._processes.clear()
+        if self._sandbox is not None:
+            await asyncio.to_thread(self._sandbox.close)
         if self._file_work:
             await asyncio.wait(self._file_work, timeout=_CANCELLED_WAIT_S)
         if self._file_work:
@@ -125,17 +135,21 @@ def open_local(
     forbidden: Forbidden = frozenset,
     readable: Sequence[Path] = (),
     masker: Masker | None = None,
+    sandbox: Sandbox | None = None,
 ) -> LocalMachine:
     """`env` is all that commands see. Long output is kept in `spool`; tools may read there and in `readable`.
 
-    `forbidden` names the files (device and inode) that no tool may open: the journal's. `masker` hides what must not be
-    in the spool either.
+    `sandbox` is this machine's from now on, and closed with it. `forbidden` names the files (device and inode) that no
+    tool may open: the journal's. `masker` hides what must not be in the spool either.
     """
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     folders: list[Folder] = []
     try:
         folders.append(_folder(workspace, writable=True))
         folders.extend(_folder(path, writable=False) for path in (spool, *readable))
+        if sandbox is not None and sandbox.temporary_name:
+            # Where commands say that they wrote it.
+            folders.append(_folder(sandbox.temporary, writable=False, called=sandbox.temporary_name))
     except OSError as failed:
         for folder in folders:
             os.close(folder.fd)
@@ -145,10 +159,10 @@ def open_local(
         ) from failed
     files = Files(tuple(folders), forbidden)
     fds = [folder.fd for folder in folders]
-    return LocalMachine(folders[0].names[0], files, fds, keeper, env, Spool(spool, masker))
+    return LocalMachine(folders[0].names[0], files, fds, keeper, env, Spool(spool, masker), sandbox)
 
 
-def _folder(path: Path, *, writable: bool) -> Folder:
+def _folder(path: Path, *, writable: bool, called: str = "") -> Folder:
     real = path.resolve(strict=True)
-    names = dict.fromkeys((str(real), str(path.absolute())))
+    names = dict.fromkeys((called,) if called else (str(real), str(path.absolute())))
     return Folder(fd=os.open(real, OPEN_FOLDER), names=tuple(names), writable=writable)

@@ -17,6 +17,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from turnwright.schema.sandbox import Confinement
+
 READ_BYTES_MAX = 16 * 1024 * 1024
 """What one `read` brings at most unless asked for less; a larger file is read in pieces."""
 
@@ -201,8 +203,8 @@ class Machine(Protocol):
         ...
 
     @property
-    def sandbox(self) -> str:
-        """What confines commands here: `none`, or the name of a tier."""
+    def confinement(self) -> Confinement:
+        """What confines commands here."""
         ...
 
     async def stat(self, path: str) -> FileStat:

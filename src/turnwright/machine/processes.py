@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import marshal
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Literal, TypeVarTuple, Unpack
 
 from turnwright.machine.capture import Capture, Spool
 from turnwright.machine.keeper import Keeper, Warden, readable
 from turnwright.machine.port import Captured, Command, Finished, OnOutput, Stream
+from turnwright.machine.ready import Ready, nothing, unconfined
 from turnwright.machine.warden import WARDEN_REPORT
-from turnwright.schema.errors import MachineError
+from turnwright.schema.errors import MachineError, SandboxError
+
+if TYPE_CHECKING:
+    from turnwright.machine.sandbox.confining import Sandbox
 
 START_S = 5.0
 DRAIN_S = 2.0
@@ -32,6 +35,18 @@ GIVE_UP_S = 0.8
 _READ_BYTES = 64 * 1024
 _LAST_READ_BYTES_MAX = 1024 * 1024
 _SIGKILL = 9
+
+
+class Unconfined(SandboxError):
+    """The sandbox did not stand as it was promised, and the command was not run. Why stands in its output."""
+
+    def __init__(self, program: str, why: str = "") -> None:
+        super().__init__(
+            f"{program!r} was not run: its sandbox could not be made. {why}".rstrip(),
+            remedy="turnwright doctor says what this machine lacks; machine.sandbox: off runs without one.",
+        )
+        self.program = program
+
 
 How = Literal["exited", "timeout", "stopped", "lost"]
 Arguments = TypeVarTuple("Arguments")
@@ -73,7 +88,13 @@ class LocalProcess:
     """A command and all it starts. Made by `start`."""
 
     def __init__(
-        self, keeper: Keeper, warden: Warden, pid: int, outputs: list[Output], timeout_s: float | None
+        self,
+        keeper: Keeper,
+        warden: Warden,
+        pid: int,
+        outputs: list[Output],
+        timeout_s: float | None,
+        over: Callable[[], None] = nothing,
     ) -> None:
         self.pid = pid
         self.finished: Finished | None = None
@@ -87,6 +108,7 @@ class LocalProcess:
         self._draining = False
         self._ordered = False
         self._over = asyncio.Event()
+        self._let_go = over
         self._timers: list[asyncio.TimerHandle] = []
         for output in outputs:
             assert output.fd is not None
@@ -198,6 +220,7 @@ class LocalProcess:
         finally:
             self.finished = self._summed_up(left_behind, unkillable)
             self._over.set()
+            self._let_go()
 
     def _summed_up(self, left_behind: int, unkillable: bool) -> Finished:
         for output in self._outputs:
@@ -238,38 +261,56 @@ async def start(
     cwd_fd: int,
     spool: Spool | None,
     on_output: OnOutput | None,
+    sandbox: Sandbox | None = None,
 ) -> LocalProcess:
     """Run `command` in the folder `cwd_fd`, which is closed. `env` is the whole environment."""
-    request = marshal.dumps(
-        {
-            "argv": [os.fsencode(argument) for argument in command.argv],
-            "env": [os.fsencode(f"{name}={value}") for name, value in env.items()],
-        }
-    )
     pipes = [os.pipe() for _ in range(1 if command.merged else 2)]
+    for read, _ in pipes:
+        os.set_blocking(read, False)
     try:
-        warden, pid = await start_under_warden(
-            keeper, request, [cwd_fd, *(write for _, write in pipes)], command.argv[0]
-        )
-    except BaseException:
+        ready = await sandbox.ready(command.argv, env, cwd_fd) if sandbox else unconfined(command.argv, env)
+        warden, pid = await start_under_warden(keeper, ready, [cwd_fd, *(write for _, write in pipes)], command.argv[0])
+    except BaseException as failed:
+        why = b"".join(_written(read) for read, _ in pipes)
         for read, _ in pipes:
             os.close(read)
+        if isinstance(failed, Unconfined):
+            raise Unconfined(failed.program, why.decode(errors="replace").strip()) from failed
         raise
     finally:
         os.close(cwd_fd)
         for _, write in pipes:
             os.close(write)
     streams: tuple[Stream, Stream] = ("stdout", "stderr")
-    outputs = []
-    for (read, _), stream in zip(pipes, streams, strict=False):
-        os.set_blocking(read, False)
-        outputs.append(Output(read, stream, Capture(command.keep, spool), on_output))
-    return LocalProcess(keeper, warden, pid, outputs, command.timeout_s)
+    outputs = [
+        Output(read, stream, Capture(command.keep, spool), on_output)
+        for (read, _), stream in zip(pipes, streams, strict=False)
+    ]
+    return LocalProcess(keeper, warden, pid, outputs, command.timeout_s, ready.over)
 
 
-async def start_under_warden(keeper: Keeper, request: bytes, fds: list[int], program: str) -> tuple[Warden, int]:
+def _written(fd: int) -> bytes:
+    try:
+        return os.read(fd, _READ_BYTES)
+    except BlockingIOError:
+        return b""
+
+
+async def start_under_warden(
+    keeper: Keeper, ready: Ready, fds: list[int], program: str, *, talks: bool = False
+) -> tuple[Warden, int]:
     """A warden with the command running. Cancelled, or failing, it closes the channel, and the warden kills."""
-    warden = await _warden_with_request(keeper, len(request), fds)
+    try:
+        with contextlib.closing(ready):
+            request = ready.request(talks=talks)
+            warden = await _warden_with_request(keeper, len(request), [*fds, *(fd for fd, _ in ready.extra)])
+        return warden, await _started(keeper, warden, request, ready, program)
+    except BaseException:
+        ready.over()
+        raise
+
+
+async def _started(keeper: Keeper, warden: Warden, request: bytes, ready: Ready, program: str) -> int:
     try:
         async with asyncio.timeout(START_S):
             await asyncio.get_running_loop().sock_sendall(warden.channel, request)
@@ -280,6 +321,9 @@ async def start_under_warden(keeper: Keeper, request: bytes, fds: list[int], pro
         kind, first, _ = WARDEN_REPORT.unpack(report)
         if kind == b"F":
             raise OSError(first, os.strerror(first), program)
+        if kind == b"R":
+            raise Unconfined(program)
+        await ready.running()
     except TimeoutError as late:
         # A command may stop its warden before that could report: the keeper kills the one and inherits the other.
         keeper.kill(warden)
@@ -291,7 +335,8 @@ async def start_under_warden(keeper: Keeper, request: bytes, fds: list[int], pro
     except BaseException:
         warden.channel.close()
         raise
-    return warden, first
+    pid: int = first
+    return pid
 
 
 async def _warden_with_request(keeper: Keeper, length: int, fds: list[int]) -> Warden:

@@ -3,9 +3,9 @@ it, and it does not outlive us."""
 
 from __future__ import annotations
 
-import marshal
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,6 +14,10 @@ from turnwright.machine.capture import Capture
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.port import Keep
 from turnwright.machine.processes import LocalProcess, Output, start_under_warden
+from turnwright.machine.ready import unconfined
+
+if TYPE_CHECKING:
+    from turnwright.machine.sandbox.confining import Sandbox
 
 STDERR_KEPT = Keep(head_bytes=0, tail_bytes=8_000)
 
@@ -31,15 +35,10 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True):
         return (captured.head + captured.tail).decode("utf-8", "replace")
 
 
-async def start_talking(keeper: Keeper, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Talk:
+async def start_talking(
+    keeper: Keeper, argv: Sequence[str], env: Mapping[str, str], cwd: str, sandbox: Sandbox | None = None
+) -> Talk:
     """`env` is the whole environment. OSError where the folder cannot be entered or the program not be started."""
-    request = marshal.dumps(
-        {
-            "argv": [os.fsencode(argument) for argument in argv],
-            "env": [os.fsencode(f"{name}={value}") for name, value in env.items()],
-            "talks": [],
-        }
-    )
     theirs = [os.open(cwd, OPEN_FOLDER)]
     ours: list[int] = []
     try:
@@ -50,7 +49,8 @@ async def start_talking(keeper: Keeper, argv: Sequence[str], env: Mapping[str, s
         read, write = os.pipe()
         theirs.append(read)
         ours.append(write)
-        warden, pid = await start_under_warden(keeper, request, theirs, argv[0])
+        ready = await sandbox.ready(argv, env, theirs[0], talks=True) if sandbox else unconfined(argv, env)
+        warden, pid = await start_under_warden(keeper, ready, theirs, argv[0], talks=True)
     except BaseException:
         _close(ours)
         raise
@@ -58,7 +58,8 @@ async def start_talking(keeper: Keeper, argv: Sequence[str], env: Mapping[str, s
         _close(theirs)
     stdout, stderr, stdin = ours
     os.set_blocking(stderr, False)
-    process = LocalProcess(keeper, warden, pid, [Output(stderr, "stderr", Capture(STDERR_KEPT, None), None)], None)
+    output = Output(stderr, "stderr", Capture(STDERR_KEPT, None), None)
+    process = LocalProcess(keeper, warden, pid, [output], None, ready.over)
     return Talk(process=process, stdin_fd=stdin, stdout_fd=stdout)
 
 

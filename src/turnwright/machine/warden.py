@@ -20,6 +20,9 @@ that left both before (double fork with setsid) escapes it.
 Messages. To the keeper: one byte and an int32: `n` one more warden, `k` kill that warden. From it: a warden's pid with
 the descriptor of its channel, or a negative errno. To a warden: length, descriptors and a marshalled request, then
 one byte each: `t` ask all to end, `k` kill all. From it: one byte and two int32, see `_report`.
+
+A command in a sandbox is started by others, who report to the warden when it runs, and when it has ended, which is not
+when they have.
 """
 
 # pathlib would double the time this takes to start.
@@ -42,11 +45,15 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 RESET = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 """What a command gets back, because ignored signals stay ignored through exec. Python itself ignores the last two."""
 
-DESCRIPTORS_MAX = 4
+DESCRIPTORS_MAX = 12
+REPORT_FD = 100
+"""Under which a command that is confined finds the way to its warden (see `sandbox/inside.py`)."""
 KEEPER_ORDER = struct.Struct("<ci")
 WARDEN_READY = struct.Struct("<i")
 WARDEN_REPORT = struct.Struct("<cii")
 
+_BESIDE = 2
+"""Processes of a sandbox that are not the command's: its pid 1, and whoever waits for the command there."""
 _ROUND_MS = 5
 _SWEEP_ROUNDS_MAX = 600
 _SUBREAPER, _SET_NAME = 36, 15  # prctl
@@ -146,7 +153,7 @@ def _watch(channel: _socket.socket) -> None:
         child_died = _wake_on_child()
         while (request := _receive_request(channel)) is not None:
             leader = _launch(channel, *request)
-            if leader is None or not _guard(channel, child_died, leader):
+            if leader is None or not _guard(channel, child_died, *leader):
                 break
             os.chdir("/")  # a warden that waits must not keep a file system busy
     except BaseException:  # noqa: BLE001 - not swallowed: it goes to stderr, which the runtime reads
@@ -156,8 +163,8 @@ def _watch(channel: _socket.socket) -> None:
 
 
 def _receive_request(channel: _socket.socket) -> tuple[dict[str, list[bytes]], list[int]] | None:
-    """The command, and descriptors of its working folder, stdout and, where apart, stderr; last, where the request has
-    `talks`, stdin."""
+    """The command, and descriptors of its working folder, stdout and, where apart, stderr; then, where the request has
+    `talks`, stdin; last as many as it has `extra`, which are numbers: what they must be called."""
     flags = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
     length, ancillary, _, _ = channel.recvmsg(4, _socket.CMSG_SPACE(4 * DESCRIPTORS_MAX), flags)
     fds = [fd for _, _, raw in ancillary for fd in struct.unpack(f"{len(raw) // 4}i", raw)]
@@ -167,31 +174,75 @@ def _receive_request(channel: _socket.socket) -> tuple[dict[str, list[bytes]], l
     return None if payload is None else (marshal.loads(payload), fds)
 
 
-def _launch(channel: _socket.socket, request: dict[str, list[bytes]], fds: list[int]) -> int | None:
+def _launch(channel: _socket.socket, request: dict[str, list[bytes]], fds: list[int]) -> tuple[int, int | None] | None:
+    """The leader, and whence reports about the command come, where it is not the leader itself."""
     env = dict(pair.split(b"=", 1) for pair in request["env"])
+    extra = request.get("extra", [])
+    own, handed = fds[: len(fds) - len(extra)], fds[len(fds) - len(extra) :]
+    moves = [(fd, int(number)) for fd, number in zip(handed, extra, strict=True)]
+    reports: int | None = None
     try:
-        os.fchdir(fds[0])
+        os.fchdir(own[0])
         os.environb[b"PATH"] = env.get(b"PATH", b"/usr/bin:/bin")  # where posix_spawnp looks
-        outputs, stdin = (fds[1:-1], fds[-1]) if "talks" in request else (fds[1:], None)
-        leader = _start(request["argv"], env, outputs[0], outputs[-1], stdin)
+        outputs, stdin = (own[1:-1], own[-1]) if "talks" in request else (own[1:], None)
+        if "confined" in request:
+            reports, theirs = os.pipe()
+            fds.append(theirs)
+            moves.append((theirs, REPORT_FD))
+        leader = _start(request["argv"], env, outputs[0], outputs[-1], stdin, moves)
     except OSError as failed:
         _report(channel, b"F", failed.errno or 1)
         return None
     finally:
         for fd in set(fds):
             os.close(fd)
+    if reports is not None:
+        stays = "stays" in request
+        kind, code = _first_word(reports, stays=stays)
+        if kind != b"s" or not stays:
+            os.close(reports)
+            reports = None
+        if kind != b"s":
+            _report(channel, b"F" if kind == b"f" else b"R", code)
+            return None
     _report(channel, b"S", leader)
-    return leader
+    return leader, reports
 
 
-def _start(argv: list[bytes], env: dict[bytes, bytes], stdout: int, stderr: int, stdin: int | None) -> int:
+def _first_word(reports: int, *, stays: bool) -> tuple[bytes, int]:
+    """Of whoever starts the command. Where nobody stays beside it, their end closes when the command takes their place,
+    unless a second word comes."""
+    kind, code, _ = _told(reports)
+    if kind == b"s" and not stays:
+        kind, code, _ = _told(reports)
+        kind = kind or b"s"
+    return kind, code
+
+
+def _told(reports: int) -> tuple[bytes, int, int]:
+    """One report; an empty one where nobody is left who could make any."""
+    data = os.read(reports, WARDEN_REPORT.size)
+    kind, first, second = WARDEN_REPORT.unpack(data) if len(data) == WARDEN_REPORT.size else (b"", 0, 0)
+    return kind, first, second
+
+
+def _start(
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    stdout: int,
+    stderr: int,
+    stdin: int | None,
+    moves: list[tuple[int, int]],
+) -> int:
     """Own session and group; stdin is ours, which is /dev/null, unless one is given; every other descriptor closes on
-    exec."""
+    exec. Whoever confines a command goes on ignoring signals that ask to end: they are for the command."""
     if sys.platform == "linux":
         files = [(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)]
         if stdin is not None:
             files.append((os.POSIX_SPAWN_DUP2, stdin, 0))
-        return os.posix_spawnp(argv[0], argv, env, file_actions=files, setsid=True, setsigmask=(), setsigdef=RESET)
+        files += [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in moves]
+        defaults = () if moves else RESET
+        return os.posix_spawnp(argv[0], argv, env, file_actions=files, setsid=True, setsigmask=(), setsigdef=defaults)
     else:  # noqa: RET505 - without it mypy holds the line below for unreachable
         return start_by_fork(argv, env, stdout, stderr, stdin)
 
@@ -224,41 +275,56 @@ def start_by_fork(
     return pid
 
 
-def _guard(channel: _socket.socket, child_died: int, leader: int) -> bool:
-    """Report the leader's end; then, or when told, kill what is left. Whether it ended by itself, leaving nothing."""
+def _guard(channel: _socket.socket, child_died: int, leader: int, reports: int | None) -> bool:
+    """Report the command's end; then, or when told, kill what is left. Whether it ended by itself, leaving nothing."""
     poller = select.poll()
-    poller.register(channel, select.POLLIN)
-    poller.register(child_died, select.POLLIN)
+    beside = 0 if reports is None else _BESIDE
+    # Reports last: what was reported before the leader ended is then seen with its end.
+    for fd in (channel.fileno(), child_died, reports):
+        if fd is not None:
+            poller.register(fd, select.POLLIN)
     running = True
     while True:
-        for fd, _ in poller.poll():
-            if fd == child_died:
-                _drain(child_died)
-                ended, left = _reap(leader)
-                if leader in ended:
-                    running = False
-                    _report(channel, b"X", ended[leader], int(left))
-                if not running and not left:
-                    _report(channel, b"D", 0)
-                    return True
-            elif channel.recv(1) == b"t":
+        ready = {fd for fd, _ in poller.poll()}
+        if reports is not None and reports in ready:
+            kind, code, others = _told(reports)
+            poller.unregister(reports)
+            os.close(reports)
+            reports = None
+            if kind == b"x":
+                running = False
+                _report(channel, b"X", code, int(others > 0))
+        if child_died in ready:
+            _drain(child_died)
+            ended, left = _reap(leader)
+            if leader in ended and running:
+                running = False
+                _report(channel, b"X", ended[leader], int(left))
+            if not running and not left:
+                _report(channel, b"D", 0)
+                return True
+        if channel.fileno() in ready:
+            if channel.recv(1) == b"t":
                 _signal_all(signal.SIGTERM, leader)
                 _signal_all(signal.SIGCONT, leader)
-            else:
-                _end(channel, child_died, leader, running=running)
-                return False
+                continue
+            if reports is not None:
+                os.close(reports)
+            _end(channel, child_died, leader, running=running, beside=beside)
+            return False
 
 
-def _end(channel: _socket.socket, child_died: int, leader: int, *, running: bool) -> None:
+def _end(channel: _socket.socket, child_died: int, leader: int, *, running: bool, beside: int) -> None:
     killed, code, left = _sweep(child_died, leader)
     if running:
         _report(channel, b"X", code, 0)
-    _report(channel, b"D", len(killed - {leader}), int(left))
+    _report(channel, b"D", max(0, len(killed - {leader}) - beside), int(left))
 
 
 def _report(channel: _socket.socket, kind: bytes, first: int, second: int = 0) -> None:
-    """`S` started: pid. `F` could not start: errno. `X` the leader ended: exit code or minus the signal; whether
-    descendants live on. `D` done, the last one: how many were killed besides the leader; whether some would not die."""
+    """`S` started: pid. `F` could not start: errno. `R` the sandbox refused, and says why on stderr. `X` the leader
+    ended: exit code or minus the signal; whether descendants live on. `D` done, the last one: how many were killed
+    besides the leader; whether some would not die."""
     try:
         channel.sendall(WARDEN_REPORT.pack(kind, first, second))
     except (BrokenPipeError, ConnectionResetError):

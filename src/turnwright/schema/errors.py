@@ -13,6 +13,7 @@
         JournalUnwritable  read-only, no permission, disk full, I/O error
         JournalDamaged     the file is not what was written
       MachineError         a command could not be started or the machine was lost
+        SandboxError       a sandbox that was asked for is not to be had, or did not stand when it was needed
       ToolFailure          an answer for the model, not a fault
 
 Bugs stay AssertionError or TypeError and crash visibly. Cancellation is nobody's error.
@@ -67,6 +68,9 @@ class JournalDamaged(JournalError): ...
 
 
 class MachineError(TurnwrightError): ...
+
+
+class SandboxError(MachineError): ...
 
 
 class ToolFailure(TurnwrightError):

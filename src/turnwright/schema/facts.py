@@ -16,6 +16,7 @@ from turnwright.schema.messages import AssistantMessage, Image, Message, Runtime
 from turnwright.schema.modes import Course
 from turnwright.schema.parts import Usage
 from turnwright.schema.routes import Price
+from turnwright.schema.sandbox import Confinement
 from turnwright.schema.tiers import Tier, Tiers
 from turnwright.schema.verdicts import (
     Effect,
@@ -114,6 +115,8 @@ class TurnStarted(Fact, frozen=True, kw_only=True, tag="turn.started"):
     """To which the turn that it carries on had come."""
     reasoning: bool | None = None
     """What the user wants of models that can think: to do it, or not to."""
+    confinement: Confinement | None = None
+    """What confines the commands of its tools, as it was found out. Null: it was not recorded."""
 
 
 class StepStarted(Fact, frozen=True, kw_only=True, tag="step.started"):

@@ -32,5 +32,16 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     def rank(self) -> int:
         return RANK[self.tier]
 
+    @property
+    def whole(self) -> bool:
+        """Nothing is wanting."""
+        return self.rank == max(RANK.values()) and not self.missing
+
+    def __str__(self) -> str:
+        if self.level == "off":
+            return "off: commands run with your own rights"
+        lacks = f"; lacks: {'; '.join(self.missing)}" if self.missing else ""
+        return f"{self.level} by {self.tier}, network {self.network}{lacks}"
+
 
 UNCONFINED = Confinement()

@@ -13,6 +13,7 @@ from turnwright.schema.guards import Completion, Guards
 from turnwright.schema.limits import Compaction, Dispatch, Limits, Retry
 from turnwright.schema.mcp import Mcp
 from turnwright.schema.permissions import Permissions
+from turnwright.schema.sandbox import NetworkReach, SandboxLevel
 from turnwright.schema.verdicts import Effect
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -353,6 +354,22 @@ class VersionSettings(Section, frozen=True, kw_only=True):
     """How long the first change of a turn waits for what was there before to be saved."""
 
 
+class MachineSettings(Section, frozen=True, kw_only=True):
+    """`machine`: where commands run, and what they can reach from there."""
+
+    sandbox: SandboxLevel = "workspace-write"
+    """`read-only`: commands change nothing but temporary files. `workspace-write`: the workspace too, but for files in
+    it that make other programs run code. `off`: they have your own rights, which is said at every turn."""
+    require_sandbox: bool = False
+    """Refuse to run with less than everything: another tier than namespaces, or one that lacks a protection."""
+    network: NetworkReach = "off"
+    """`off`: none but their own. `hosts`: those of `machine.hosts`, through a proxy. `open`: all of it."""
+    hosts: tuple[str, ...] = ()
+    """What commands may reach where the network is `hosts`: `example.org`, or `*.example.org` for the names below."""
+    write: tuple[str, ...] = ()
+    """Folders besides the workspace in which commands may write."""
+
+
 class Logging(Section, frozen=True, kw_only=True):
     """`logging`: what is said on stderr while a turn runs."""
 
@@ -386,6 +403,7 @@ class Settings(Section, frozen=True, kw_only=True):
     versions: VersionSettings = VersionSettings()
     subagents: SubagentSettings = SubagentSettings()
     permissions: Permissions = Permissions()
+    machine: MachineSettings = MachineSettings()
     logging: Logging = Logging()
     capture: Literal["failures", "all", "off"] = "failures"
     """Which attempts keep their bytes."""

@@ -39,6 +39,7 @@ from turnwright.schema.masking import Masker
 from turnwright.schema.messages import Image, RuntimeMessage
 from turnwright.schema.modes import Course
 from turnwright.schema.routes import NoRoute
+from turnwright.schema.sandbox import Confinement
 from turnwright.schema.tiers import Tier, Tiers
 from turnwright.schema.tools import Detail
 from turnwright.schema.verdicts import StopReason, TaskClass
@@ -98,6 +99,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     purpose: str = "turn"
     notices: tuple[Note, ...] = ()
     """What was found out while the session was put together, for the record of whatever runs in it."""
+    confinement: Confinement | None = None
+    """What confines the commands of its tools."""
     beside: Beside | None = None
     captures: Captures = NoCaptures()
     within: Account | None = None
@@ -244,6 +247,8 @@ class Conversation:
         if self.unfinished is not None:
             left = self.unfinished
             self.unfinished = None
+            if self._session.confinement is not None:  # where it began, another may have been recorded
+                self.notice(Note(code="sandbox", text=str(self._session.confinement)))
             return await self._run_and_go_on(self._turn(turn_id=left.turn_id, manner=self._last, begun=left.tally))
         if not self.history.messages:
             raise InputError(f"Conversation {self.id} has no turn to carry on.", remedy="Give it a task.")
@@ -350,6 +355,7 @@ class Conversation:
             begun=begun,
             purpose=session.purpose,
             route=self._route,
+            confinement=session.confinement,
         )
 
     def _own_manner(self, text: str) -> Manner:

@@ -43,7 +43,7 @@ async def bash(
 ) -> ToolOutcome:
     """Run a shell command in the workspace folder and return what it wrote (stdout and stderr together).
 
-    Commands run UNSANDBOXED, with all the rights of the user who started this program.
+    What confines it is said in the system prompt.
     Every call starts afresh in the workspace folder: a `cd` or an exported variable does not last, so join with `&&`.
     Nothing can be typed in: stdin is empty. Long output is shortened, and the whole is kept in a file you can read.
     When the command ends, processes that it left running are killed. For a server or a watcher use background.
@@ -151,7 +151,7 @@ async def _run_in_background(ctx: ToolContext, command: str) -> ToolOutcome:
     process = await _with_shell(command, lambda argv: ctx.machine.spawn(Command(argv=argv, keep=_KEEP)))
     name = jobs.add(process)
     said = f"Runs in the background as {name}. Read it with bash_output, end it with bash_kill."
-    return ToolOutcome(output=said, detail={"id": name, "pid": process.pid, "sandbox": ctx.machine.sandbox})
+    return ToolOutcome(output=said, detail={"id": name, "pid": process.pid, "sandbox": ctx.machine.confinement.tier})
 
 
 async def _with_shell(command: str, start: Callable[[tuple[str, ...]], Awaitable[Started]]) -> Started:
@@ -215,7 +215,7 @@ def _notes(finished: Finished, timeout_s: int | None) -> list[str]:
 
 
 def _detail(finished: Finished, machine: Machine) -> Detail:
-    detail: Detail = {"exit_code": finished.exit_code, "sandbox": machine.sandbox}
+    detail: Detail = {"exit_code": finished.exit_code, "sandbox": machine.confinement.tier}
     if finished.stdout.spilled_to is not None:
         detail["output_path"] = finished.stdout.spilled_to
     return detail

@@ -23,6 +23,7 @@ from turnwright.machine.port import (
 )
 from turnwright.machine.ssh.link import Answer, Asked, Host, LeftBehind, Link, Lost, connect
 from turnwright.schema.errors import MachineError
+from turnwright.schema.sandbox import UNCONFINED
 
 SPOOL = ".cache/turnwright/output"
 STOP_S = 1.0
@@ -36,7 +37,7 @@ class SshMachine:
     """Satisfies `Machine`. Made by `open_ssh`. A connection that was lost is made again by the next call: what had
     been started over the old one is ended first."""
 
-    sandbox = "none"
+    confinement = UNCONFINED
 
     def __init__(
         self, host: Host, workspace: str, passed: tuple[str, ...], fixed: Mapping[str, str], spool: str

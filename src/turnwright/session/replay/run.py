@@ -275,6 +275,7 @@ def _turn(facts: Sequence[Recorded], standing: Standing) -> Turn:
         tiers=started.tiers,
         tier=started.tier,
         reasoning=started.reasoning,
+        confinement=started.confinement,
         begun=begun,
         purpose=purpose,
         route=standing.route,

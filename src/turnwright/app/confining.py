@@ -1,0 +1,95 @@
+"""Where commands of a session run: the level that was asked for, by the best means there are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from turnwright.config.load import Loaded
+from turnwright.machine.keeper import Keeper
+from turnwright.machine.sandbox.confining import Door, Sandbox
+from turnwright.machine.sandbox.means import Found, Means, means_here
+from turnwright.machine.sandbox.reach import Reach
+from turnwright.machine.sandbox.scratch import Scratch
+from turnwright.schema.errors import InputError, SandboxError
+from turnwright.schema.sandbox import SandboxLevel
+from turnwright.schema.settings import MachineSettings
+
+SANDBOX_FOLDER = "sandbox"
+SPOOL_FOLDER = "spool"
+
+OFF = "machine.sandbox: off (--sandbox off) runs commands with your own rights."
+
+
+async def sandbox_for(
+    loaded: Loaded, workspace: Path, home: str, keeper: Keeper, *, may_write: bool = True, door: Door | None = None
+) -> Sandbox | None:
+    """None where it was switched off. SandboxError where what was asked for is not to be had: never less, unsaid."""
+    settings = loaded.settings.machine
+    level = level_of(settings, may_write=may_write)
+    if level == "off":
+        if settings.require_sandbox:
+            raise SandboxError(
+                "A sandbox is required, and machine.sandbox is off.", remedy="Set one of the two to what you mean."
+            )
+        return None
+    own = loaded.folders.state / SANDBOX_FOLDER
+    found = await means_here(keeper, own)
+    means = chosen(found, settings)
+    return _sandbox(loaded, level, workspace, home, means, own, door)
+
+
+def level_of(settings: MachineSettings, *, may_write: bool) -> SandboxLevel:
+    """Whoever only plans changes nothing, by command either."""
+    return settings.sandbox if may_write or settings.sandbox == "off" else "read-only"
+
+
+def chosen(found: Found, settings: MachineSettings) -> Means:
+    best = found.best
+    if best is None:
+        why = "; ".join(f"{one.tier}: {one.why}" for one in found.tried)
+        raise SandboxError(f"Commands cannot be confined here ({why}).", remedy=OFF)
+    lacks = (*(f"{one.tier}: {one.why}" for one in found.tried if one.means is None), *best.missing)
+    if settings.require_sandbox and lacks:
+        raise SandboxError(
+            f"A whole sandbox is required, and there is only {best.tier} here ({'; '.join(lacks)}).",
+            remedy="turnwright doctor says how to get one.",
+        )
+    if settings.network == "hosts" and not best.own_network:
+        raise SandboxError(
+            f"The network cannot be limited to hosts in the tier {best.tier} here.",
+            remedy="Set machine.network to off or open.",
+        )
+    return best
+
+
+def _sandbox(
+    loaded: Loaded, level: SandboxLevel, workspace: Path, home: str, means: Means, own: Path, door: Door | None
+) -> Sandbox:
+    settings, folders = loaded.settings.machine, loaded.folders
+    real = workspace.resolve()
+    cache = own / "cache" / hashlib.sha256(os.fsencode(real)).hexdigest()[:24]
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    scratch = Scratch(own / "tmp")
+    reach = Reach(
+        level=level,
+        network=settings.network,
+        workspace=str(real),
+        home=os.path.realpath(home),
+        temporary=str(scratch.path),
+        cache=str(cache.resolve()),
+        writable=tuple(_writable(path) for path in settings.write),
+        hidden=tuple(str(path.resolve()) for path in (folders.data, folders.state)),
+        visible=(str((folders.data / SPOOL_FOLDER).resolve()),),
+    )
+    return Sandbox(reach, means, own, door, scratch)
+
+
+def _writable(given: str) -> str:
+    path = Path(given).expanduser()
+    if not path.is_dir():
+        raise InputError(
+            f"The folder {given} in which commands may write does not exist.", remedy="Make it, or name another."
+        )
+    return str(path.resolve())
