@@ -69,6 +69,13 @@ def test_a_mode_of_ones_own_has_its_tools_and_prompt(place: Place) -> None:
     assert (ran.code, ran.modes) == (0, ["review"])
 
 
+def test_a_tool_that_there_is_not_is_said(place: Place) -> None:
+    config = "modes: {review: {tools: [raed, 'gr*', mcp__later__one]}}"
+    ran = place.run("run", "do it", "--mode", "review", script="- text: Fine.", config=config)
+    told = [line["text"] for line in ran.of("note") if line["code"] == "modes"]
+    assert (ran.code, told) == (0, ["not used: modes.review.tools names 'raed', and there is no such tool"])
+
+
 def test_an_empty_filter_means_no_tools(place: Place) -> None:
     script = "- {text: Words., expect: {tools: []}}"
     ran = place.run("run", "do it", "--mode", "talk", script=script, config="modes: {talk: {tools: []}}")
@@ -109,6 +116,11 @@ def test_the_command_line_names_one_mode_in_place_of_the_sequence(place: Place) 
         ),
         ("loop: {sequence: [plan, plan]}", "", "loop.sequence names 'plan' twice."),
         ("{}", "biuld", "--mode names 'biuld', and there is no such mode. Did you mean build?"),
+        (
+            "prompts: {packs: {poet: {paln: x}}}",
+            "",
+            "prompts.packs.poet names 'paln', and there is no such mode. Did you mean plan?",
+        ),
         (
             "prompts: {mode: skeleton}",
             "",

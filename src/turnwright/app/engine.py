@@ -23,7 +23,7 @@ from turnwright.app.journals import opened_journal
 from turnwright.app.masked_tools import MaskedTools
 from turnwright.app.mcp import NO_SERVERS, McpServers, configured_servers, of_servers
 from turnwright.app.models import Opened, opened_model
-from turnwright.app.modes import Modes, modes_of
+from turnwright.app.modes import Modes, modes_of, unknown_tools
 from turnwright.app.permitted_tools import PermittedTools, permits_for
 from turnwright.app.secrets import masker_of
 from turnwright.app.skills import Skills, skill_tool, skills_for
@@ -138,6 +138,7 @@ class Engine:
             )
             if sending is None:
                 chosen = [each for each in chosen if each.__name__ != TASK]
+            known = [each.__name__ for each in chosen]
             toolbox = Toolbox(chosen, machine=machine, source=offer, modes=modes.offers, only=_only(errand, settings))
             permits = permits_for(
                 self.loaded, workspace, lambda: machine.confinement, named=permissions, given=_brought(tools or ())
@@ -200,6 +201,7 @@ class Engine:
                         for why in skipped
                     ),
                     *(Note(code="narrowed", text=f"not used: {why}") for why in self.loaded.refused),
+                    *(Note(code="modes", text=f"not used: {why}") for why in unknown_tools(settings, known)),
                     *map(
                         not_trusted,
                         (*self.loaded.untrusted, *instructions.untrusted, *skills.untrusted, *servers.untrusted),

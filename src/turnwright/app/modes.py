@@ -68,6 +68,8 @@ def modes_of(settings: Settings, only: str = "") -> Modes:
     sequence = (only,) if only else settings.loop.sequence
     _check(sequence, names, "--mode" if only else "loop.sequence")
     _check([settings.prompts.mode], [*PACKS, *settings.prompts.packs], "prompts.mode")
+    for pack, texts in settings.prompts.packs.items():
+        _check(texts, names, f"prompts.packs.{pack}")
     course = Course(sequence=sequence, plan_turn_limit=settings.loop.plan_turn_limit) if len(sequence) > 1 else Course()
     offers = {name: _offer(name, settings.modes.get(name, ModeSettings())) for name in names}
     if settings.completion.enabled and settings.completion.tool:
@@ -78,6 +80,17 @@ def modes_of(settings: Settings, only: str = "") -> Modes:
         first=sequence[0] if sequence else USUAL,
         course=course,
     )
+
+
+def unknown_tools(settings: Settings, known: Iterable[str]) -> list[str]:
+    """What the tools of a mode name in vain. Patterns may match nothing, and servers may come later."""
+    known = frozenset(known)
+    return [
+        f"modes.{name}.tools names {tool!r}, and there is no such tool"
+        for name, mode in settings.modes.items()
+        for tool in mode.tools or ()
+        if tool not in known and not tool.startswith("mcp__") and not set(tool) & set("*?[")
+    ]
 
 
 def _check(said: Iterable[str], known: Iterable[str], where: str) -> None:
