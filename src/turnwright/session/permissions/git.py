@@ -14,7 +14,7 @@ READS = words_of(
     """
     status diff log show rev-parse ls-files ls-tree cat-file blame annotate describe shortlog
     rev-list name-rev merge-base for-each-ref grep count-objects check-ignore check-attr version
-    whatchanged diff-tree diff-index diff-files show-ref show-branch cherry range-diff var help
+    whatchanged diff-tree diff-index diff-files show-ref show-branch cherry range-diff var
     """
 )
 COMMITS = words_of(
@@ -31,13 +31,13 @@ NETWORK = words_of(
 LISTS = {
     "branch": re.compile(r"-(-list|-all|a|r|v|vv|-show-current|-remotes|-merged|-no-merged|-contains|-sort=.*)"),
     "tag": re.compile(r"-(-list|l|n\d*|-sort=.*|-contains|-points-at|-merged)"),
-    "remote": re.compile(r"-v|--verbose|get-url|show"),
+    "remote": re.compile(r"-v|--verbose|get-url"),
     "stash": re.compile(r"list|show"),
     "worktree": re.compile(r"list"),
     "reflog": re.compile(r"show"),
     "config": re.compile(r"--get.*|--list|-l|get|list|--show-origin|--show-scope"),
     "submodule": re.compile(r"status|summary"),
-    "bisect": re.compile(r"log|view"),
+    "bisect": re.compile(r"log"),
     "notes": re.compile(r"list|show"),
     "symbolic-ref": re.compile(r"--short|-q|HEAD"),
 }
@@ -127,8 +127,9 @@ def _globals(left: list[Word], ground: Ground, found: list[Started]) -> tuple[st
             if not equals and left:
                 left.pop(0)
         elif name == "-C":
-            if not (left and ground.inside(left[0].text)):
-                problem = "it works in another folder"
+            # Files that came with a clone may be laid out as a repository, whose settings start programs.
+            if not (left and left[0].text == "."):
+                problem = "it works in another folder, where another repository's settings may start programs"
             del left[:1]
         elif name in _GLOBAL_VALUES:
             problem = f"{name} leads to settings of another repository"
@@ -187,9 +188,9 @@ def _kind(subcommand: str, rest: Sequence[Word], ground: Ground) -> tuple[Kind, 
         return "grave", "it overwrites or deletes on the other side"
     if subcommand == "config" and not _lists(subcommand, texts):
         return "protected", "it changes git's settings, which may start programs"
-    if subcommand in NETWORK or (
-        subcommand in ("remote", "submodule") and texts[:1] in (["update"], ["add"], ["prune"])
-    ):
+    if subcommand in NETWORK or (subcommand == "remote" and not _lists(subcommand, texts)):
+        return "network", "it speaks to another repository"
+    if subcommand == "submodule" and texts[:1] in (["update"], ["add"]):
         return "network", "it speaks to another repository"
     if _lists(subcommand, texts) or subcommand in READS:
         return _looks(subcommand, rest, ground)
@@ -205,13 +206,14 @@ def _looks(subcommand: str, rest: Sequence[Word], ground: Ground) -> tuple[Kind,
         name = text.partition("=")[0]
         if ("--output".startswith(name) and len(name) > 3) or (text.startswith("-o") and subcommand != "ls-files"):
             return "runs", "it writes a file"
-        if len(name) > 4 and ("--ext-diff".startswith(name) or "--textconv".startswith(name)):
+        if len(name) > 4 and any(each.startswith(name) for each in ("--ext-diff", "--textconv", "--filters")):
             return "runs", f"{name} starts programs"
         if name == "--no-index" or (len(name) > 6 and "--no-index".startswith(name)):
             return "runs", "it compares any two files"
     if any(not word.known for word in rest):
         return "runs", "what it is given cannot be known"
-    outside = [path for path in paths_in(tuple(rest)) if path.startswith(("/", "~")) and not ground.inside(path)]
+    paths = [path for path in paths_in(tuple(rest)) if path.startswith(("/", "~")) or ".." in path.split("/")]
+    outside = [path for path in paths if not ground.inside(path)]
     return ("runs", f"{outside[0]} lies outside the workspace") if outside else ("reads", "")
 
 
@@ -222,7 +224,10 @@ def _lists(subcommand: str, texts: Sequence[str]) -> bool:
         return subcommand in ("branch", "tag", "remote", "reflog", "worktree", "submodule", "notes")
     if subcommand == "symbolic-ref":
         return len([text for text in texts if not text.startswith("-")]) <= 1 and "-d" not in texts
-    return bool(LISTS[subcommand].fullmatch(texts[0]))
+    if subcommand == "remote" and texts[0] != "get-url":
+        return all(text in ("-v", "--verbose") for text in texts)
+    options = [text for text in texts if text.startswith("-")] if subcommand in ("branch", "tag") else []
+    return all(LISTS[subcommand].fullmatch(text) for text in (texts[0], *options))
 
 
 def _is(text: str, option: str) -> bool:

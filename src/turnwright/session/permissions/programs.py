@@ -144,7 +144,7 @@ def _sed_letters(text: str, left: list[Word], scripts: list[str], in_place: bool
     return "", in_place
 
 
-_AWK_ACTS = re.compile(r"system\s*\(|\||>|getline|@|close\s*\(|extension|load")
+_AWK_ACTS = re.compile(r"system\s*\(|\||>|getline|@|close\s*\(|extension|load|ARGV|ARGC")
 
 
 def awk(words: Sequence[Word]) -> Found:

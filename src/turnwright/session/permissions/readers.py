@@ -58,7 +58,7 @@ READERS = MappingProxyType[str, Reader](
         "printf": Reader(says=True, letters="v"),
         "test": _PLAIN,
         "[": _PLAIN,
-        "date": Reader(says=True, letters="s", options=("--set",)),
+        "date": Reader(says=True, letters="sfr", options=("--set", "--file", "--reference")),
         "hostname": Reader(says=True, operands_max=0),
         "sort": Reader(
             letters="oT", options=("--output", "--compress-program", "--temporary-directory", "--files0-from")
@@ -135,7 +135,7 @@ def _files(
     name: str, reader: Reader, rest: Sequence[Word], ground: Ground, folders: tuple[str, ...]
 ) -> tuple[Kind, str]:
     rest = tuple(rest)
-    if reader.pattern and not any(word.text.startswith(("-e", "--regexp", "-f", "--file")) for word in rest):
+    if reader.pattern and not any(word.text.startswith(("-e", "--reg", "-f", "--f")) for word in rest):
         place = next((at for at, word in enumerate(rest) if not word.text.startswith("-")), len(rest))
         rest = (*rest[:place], *rest[place + 1 :])
     if name in ("test", "["):

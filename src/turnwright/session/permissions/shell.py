@@ -135,8 +135,12 @@ class _Line:
         elif name in EVALUATES:
             yield from self._evaluated(simple, name)
         elif name == "git":
+            elsewhere = "it works in another folder, where another repository's settings may start programs"
             for found in git_segments(words, text_of(words), self._ground):
-                yield from [found] if isinstance(found, Segment) else self._started(found)
+                if isinstance(found, Started):
+                    yield from self._started(found)
+                else:
+                    yield _lifted(found, elsewhere) if self._folders else found
         elif name in ("find", "gfind", "bfs"):
             yield from self._program(simple, programs.find(words))
         elif name in ("sed", "gsed"):

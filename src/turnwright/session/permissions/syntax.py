@@ -99,6 +99,8 @@ def parser() -> Parser:
 
 
 RESERVED = words_of("{ } ! [[ ]] if then elif else fi for while until do done case esac select function in")
+_HIDDEN_CODE = re.compile(r"'[^']*(?:\$\(|`)|\\\$\(|\\`")
+"""`[[ -v 'a[$(command)]' ]]`: a subscript in a text is evaluated."""
 _SPLIT_WORD = re.compile(r"[^\s\\]\\\n[^\s]")
 """The shell joins what the grammar takes for two words."""
 _TRANSPARENT = words_of(
@@ -137,6 +139,8 @@ class _Walk:
             return
         elif node.type == "expansion" and re.search(r"@P\}$", _text(node)):
             yield Opaque(text=_text(node), why="it runs what a variable holds")
+        elif node.type == "test_command" and _HIDDEN_CODE.search(_text(node)):
+            yield Opaque(text=_text(node), why="the shell may run what stands between its brackets")
         elif node.type == "command":
             yield from self._command(node, depth, [], piped)
         elif node.type == "redirected_statement":
