@@ -27,6 +27,7 @@ from turnwright.machine.port import (
     NotRegular,
     OutsideWorkspace,
     SharedFile,
+    ThroughLink,
     Unchanged,
 )
 from turnwright.schema.errors import InputError
@@ -87,6 +88,33 @@ async def test_no_path_leads_out(machine: LocalMachine, trapped: Path, path: str
             await attempt
         assert refused.value.filename == path
     assert trapped.read_text() == "secret"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="whether a name is a link's is asked of /proc")
+async def test_what_others_obey_is_reached_by_its_own_name(machine: LocalMachine, workspace: Path) -> None:
+    """A yes to a write of `notes` is no yes to one of what it leads to."""
+    (workspace / ".git" / "hooks").mkdir(parents=True)
+    (workspace / ".git" / "config").write_text("obeyed")
+    (workspace / "folder").mkdir()
+    (workspace / ".ssh").mkdir()
+    (workspace / ".ssh" / "key").write_text("secret")
+    for name, target in (("notes", ".git/config"), ("hooks", ".git/hooks"), ("up", ".git"), ("mine", ".ssh")):
+        (workspace / name).symlink_to(target)
+    for path in ("notes", "hooks/new", "hooks/deep/new", "up/config", "folder/../up/hooks/new", "mine/key"):
+        with pytest.raises(ThroughLink):
+            await machine.write(path, b"")
+    for path in ("notes", "up/config"):
+        assert (await machine.read(path)).data == b"obeyed"
+    with pytest.raises(ThroughLink):
+        await machine.read("mine/key")
+    with pytest.raises(ThroughLink):
+        await machine.remove("up/config")
+    assert sorted(path.name for path in workspace.rglob("*")) == sorted(
+        [".git", "hooks", "config", ".ssh", "key", "notes", "hooks", "up", "mine", "folder"]
+    )
+    await machine.write(".git/config", b"by its name")
+    await machine.remove("notes")
+    assert (await machine.read(".ssh/key")).data == b"secret"
 
 
 async def test_removing_a_link_out_removes_the_link(machine: LocalMachine, trapped: Path, workspace: Path) -> None:

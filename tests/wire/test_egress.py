@@ -52,9 +52,10 @@ class OwnNetwork:
 
 
 class Served:
-    def __init__(self, network: OwnNetwork, port: int) -> None:
+    def __init__(self, network: OwnNetwork, port: int, egress: Egress) -> None:
         self.network = network
         self.port = port
+        self.egress = egress
 
     async def say(self, request: bytes, *, then: bytes = b"", end: bool = True) -> bytes:
         """All that the proxy answers until it hangs up."""
@@ -91,7 +92,7 @@ async def serving(
         listening = socket.create_server(("127.0.0.1", 0))
         await egress.serve(listening)
         try:
-            yield Served(network, listening.getsockname()[1])
+            yield Served(network, listening.getsockname()[1], egress)
         finally:
             await egress.close()
 
@@ -140,10 +141,10 @@ async def test_a_redirect_is_the_clients_to_follow() -> None:
 @pytest.mark.parametrize(
     ("hosts", "request_", "answer"),
     [
-        ((), connect("example.test:443"), ("403 Forbidden", "example.test is not among machine.network.hosts.")),
-        (("a.test",), connect("b.test:443"), ("403 Forbidden", "b.test is not among machine.network.hosts.")),
-        (("*.a.test",), connect("a.test:443"), ("403 Forbidden", "a.test is not among machine.network.hosts.")),
-        (("*.a.test",), connect("xa.test:443"), ("403 Forbidden", "xa.test is not among machine.network.hosts.")),
+        ((), connect("example.test:443"), ("403 Forbidden", "example.test is not among machine.hosts.")),
+        (("a.test",), connect("b.test:443"), ("403 Forbidden", "b.test is not among machine.hosts.")),
+        (("*.a.test",), connect("a.test:443"), ("403 Forbidden", "a.test is not among machine.hosts.")),
+        (("*.a.test",), connect("xa.test:443"), ("403 Forbidden", "xa.test is not among machine.hosts.")),
         (
             ("example.test",),
             connect("example.test:22"),
@@ -390,6 +391,20 @@ def test_names_and_names_below_a_name() -> None:
     assert hosts == HostList(frozenset({"example.test"}), (".a.example.test",))
     asked = ["example.test", "b.example.test", "a.example.test", "b.a.example.test", "c.b.a.example.test"]
     assert [hosts.allows(host) for host in asked] == [True, False, False, True, True]
+
+
+async def test_one_of_several_doors_is_closed() -> None:
+    """Each command has a socket of its own; the addresses of names are common to all."""
+    async with serving("example.test") as served:
+        listening = socket.create_server(("127.0.0.1", 0))
+        another = Served(served.network, listening.getsockname()[1], served.egress)
+        stop = await served.egress.serve(listening)
+        answers = [await each.say(connect("example.test:443"), then=GET) for each in (served, another)]
+        stop()
+        with pytest.raises(ConnectionRefusedError):
+            await another.say(GET)
+        assert await served.say(connect("example.test:443"), then=GET) == answers[0] == answers[1]
+        assert served.network.looked_up == ["example.test"]
 
 
 async def test_the_systems_network_looks_up_and_judges() -> None:

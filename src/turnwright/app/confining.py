@@ -9,11 +9,11 @@ from pathlib import Path
 from turnwright.config.load import Loaded
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.sandbox.confining import Door, Sandbox
-from turnwright.machine.sandbox.means import Found, Means, means_here
+from turnwright.machine.sandbox.means import Found, Means, means_here, means_of
 from turnwright.machine.sandbox.reach import Reach
 from turnwright.machine.sandbox.scratch import Scratch
 from turnwright.schema.errors import InputError, SandboxError
-from turnwright.schema.sandbox import SandboxLevel
+from turnwright.schema.sandbox import SandboxLevel, SandboxTier
 from turnwright.schema.settings import MachineSettings
 
 SANDBOX_FOLDER = "sandbox"
@@ -23,19 +23,27 @@ OFF = "machine.sandbox: off (--sandbox off) runs commands with your own rights."
 
 
 async def sandbox_for(
-    loaded: Loaded, workspace: Path, home: str, keeper: Keeper, *, may_write: bool = True, door: Door | None = None
+    loaded: Loaded,
+    workspace: Path,
+    home: str,
+    keeper: Keeper,
+    *,
+    may_write: bool = True,
+    door: Door | None = None,
+    tier: SandboxTier | None = None,
 ) -> Sandbox | None:
-    """None where it was switched off. SandboxError where what was asked for is not to be had: never less, unsaid."""
+    """None where it was switched off. SandboxError where what was asked for is not to be had: never less, unsaid.
+    `tier`: this one or none, in place of the best there is."""
     settings = loaded.settings.machine
     level = level_of(settings, may_write=may_write)
-    if level == "off":
+    if level == "off" or tier == "none":
         if settings.require_sandbox:
             raise SandboxError(
                 "A sandbox is required, and machine.sandbox is off.", remedy="Set one of the two to what you mean."
             )
         return None
     own = loaded.folders.state / SANDBOX_FOLDER
-    found = await means_here(keeper, own)
+    found = await (means_of(tier, keeper, own) if tier else means_here(keeper, own))
     means = chosen(found, settings)
     return _sandbox(loaded, level, workspace, home, means, own, door)
 

@@ -15,6 +15,7 @@ import msgspec
 from turnwright.app.clock import SystemClock
 from turnwright.app.confining import SPOOL_FOLDER, sandbox_for
 from turnwright.app.context import PromptContext
+from turnwright.app.egress import way_out
 from turnwright.app.guards import completing, guards_of, look_into, told_of
 from turnwright.app.ids import SystemIds, jitter
 from turnwright.app.instructed_tools import InstructedTools
@@ -106,6 +107,9 @@ class Engine:
                 stack, self.loaded, self._environ, self.clock, api_key, self._masker, streamed
             )
             env = tool_environment(self._environ)
+            door = way_out(settings.machine)
+            if door is not None:
+                stack.push_async_callback(door.close)
             machine = open_local(
                 workspace,
                 keeper=self._keeper,
@@ -114,7 +118,7 @@ class Engine:
                 forbidden=self._journal_files,
                 masker=opened.masker,
                 sandbox=await sandbox_for(
-                    self.loaded, workspace, env.get("HOME", "/"), self._keeper, may_write=modes.may_write
+                    self.loaded, workspace, env.get("HOME", "/"), self._keeper, may_write=modes.may_write, door=door
                 ),
             )
             stack.push_async_callback(machine.close)

@@ -136,6 +136,10 @@ def flags_of(args: argparse.Namespace) -> list[Flag]:
         flags.append(Flag(path=("machine", "require_sandbox"), value=True, flag="--require-sandbox"))
     if getattr(args, "net", False):
         flags.append(Flag(path=("machine", "network"), value="open", flag="--net"))
+    if getattr(args, "net_hosts", None) is not None:
+        hosts = [host for host in args.net_hosts.split(",") if host]
+        flags.append(Flag(path=("machine", "network"), value="hosts", flag="--net-hosts"))
+        flags.append(Flag(path=("machine", "hosts"), value=hosts, flag="--net-hosts"))
     if getattr(args, "write", None):
         flags.append(Flag(path=("machine", "write"), value=args.write, flag="--write"))
     return flags

@@ -23,6 +23,9 @@ _RACES_MAX = 128
 _RESOLVE = 0x08 | 0x02  # RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
 _OPENAT2 = 437
 
+MayMake = Callable[[int, str, str], None]
+"""Raises where no folder of that name may be made there."""
+
 Opener = Callable[[int, str, int], int]
 
 
@@ -126,16 +129,18 @@ def _link_target(name: str, folder_fd: int) -> str | None:
         raise
 
 
-def open_parent(root_fd: int, relative: str, made: list[str] | None = None) -> tuple[int, str]:
+def open_parent(
+    root_fd: int, relative: str, made: list[str] | None = None, may_make: MayMake | None = None
+) -> tuple[int, str]:
     """The folder that holds the file, and its name there; a link as last component is followed to its file.
 
-    With `made`, missing folders are made and their names appended to it.
+    With `made`, missing folders are made and their names appended to it, each after `may_make` has agreed.
     """
     for _ in range(_LINKS_MAX):
         folder, _, name = relative.rstrip("/").rpartition("/")
         if name in ("", ".", ".."):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), relative)
-        folder_fd = open_folder(root_fd, folder, made)
+        folder_fd = open_folder(root_fd, folder, made, may_make)
         target = _link_target_or_close(name, folder_fd)
         if target is None:
             return folder_fd, name
@@ -154,15 +159,17 @@ def _link_target_or_close(name: str, folder_fd: int) -> str | None:
         raise
 
 
-def open_folder(root_fd: int, relative: str, made: list[str] | None = None) -> int:
+def open_folder(root_fd: int, relative: str, made: list[str] | None = None, may_make: MayMake | None = None) -> int:
     try:
         return open_beneath(root_fd, relative, OPEN_FOLDER)
     except FileNotFoundError:
         folder, _, name = relative.rstrip("/").rpartition("/")
         if made is None or name in ("", ".", ".."):
             raise
-    parent_fd = open_folder(root_fd, folder, made)
+    parent_fd = open_folder(root_fd, folder, made, may_make)
     try:
+        if may_make is not None:
+            may_make(parent_fd, name, relative)
         os.mkdir(name, dir_fd=parent_fd)
         os.fsync(parent_fd)
         made.append(relative)

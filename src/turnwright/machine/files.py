@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from turnwright.machine.beneath import OPEN_FOLDER, kind_of, open_beneath, open_folder, open_parent, open_pinned, pin
+from turnwright.machine.obeyed import refuse_disguised
 from turnwright.machine.port import (
     Absent,
     Entry,
@@ -76,6 +77,7 @@ class Files:
         with _named(path):
             folder_fd, name = open_parent(folder.fd, relative)
             with _closing(folder_fd):
+                refuse_disguised(folder.fd, folder_fd, name, relative, path, writing=False)
                 fd = self._open_regular(folder_fd, name, path)
             with _closing(fd):
                 status = os.fstat(fd)
@@ -87,8 +89,13 @@ class Files:
         folder, relative = self._place(path, writing=True)
         made: list[str] = []
         with _named(path):
-            folder_fd, name = open_parent(folder.fd, relative, made)
+
+            def agree(parent_fd: int, name: str, relative: str) -> None:
+                refuse_disguised(folder.fd, parent_fd, name, relative, path, writing=True)
+
+            folder_fd, name = open_parent(folder.fd, relative, made, agree)
             with _closing(folder_fd):
+                agree(folder_fd, name, relative)
                 before, sha256_before = self._look_before_writing(folder_fd, name, path, only_if)
                 status = _replace(folder_fd, name, data, before, mode, exclusive=isinstance(only_if, Absent))
         return Written(
@@ -110,6 +117,7 @@ class Files:
         with _named(path):
             folder_fd = open_folder(folder.fd, parent)
             with _closing(folder_fd):
+                refuse_disguised(folder.fd, folder_fd, name, relative, path, writing=True)
                 status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
                 self._refuse_forbidden(status, path)
                 if modes.S_ISDIR(status.st_mode):

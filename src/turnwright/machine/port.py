@@ -37,6 +37,15 @@ class ForbiddenFile(PermissionError):
         super().__init__(errno.EACCES, "the file belongs to the runtime and is closed to tools", path)
 
 
+class ThroughLink(PermissionError):
+    """A link to a file that other programs obey, or that holds keys."""
+
+    def __init__(self, path: str, leads_to: str) -> None:
+        super().__init__(
+            errno.EPERM, f"the path is a link that leads to {leads_to}, which is only opened by its own name", path
+        )
+
+
 class NotRegular(OSError):
     """A pipe, socket or device where a file was expected. It was not opened."""
 
@@ -137,6 +146,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     merged: bool = True
     """stderr goes where stdout goes, in the order it was written."""
     keep: Keep = Keep()
+    only_workspace: bool = False
+    """It needs to read nothing but the workspace; in a sandbox it is held to that. A path that was looked at can be
+    another one when it is opened, and for a program of ours that may be anywhere."""
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):

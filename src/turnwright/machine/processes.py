@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeVarTuple, Unpack
 
 from turnwright.machine.capture import Capture, Spool
@@ -268,7 +268,7 @@ async def start(
     for read, _ in pipes:
         os.set_blocking(read, False)
     try:
-        ready = await sandbox.ready(command.argv, env, cwd_fd) if sandbox else unconfined(command.argv, env)
+        ready = await _ready(sandbox, command, env, cwd_fd) if sandbox else unconfined(command.argv, env)
         warden, pid = await start_under_warden(keeper, ready, [cwd_fd, *(write for _, write in pipes)], command.argv[0])
     except BaseException as failed:
         why = b"".join(_written(read) for read, _ in pipes)
@@ -287,6 +287,10 @@ async def start(
         for (read, _), stream in zip(pipes, streams, strict=False)
     ]
     return LocalProcess(keeper, warden, pid, outputs, command.timeout_s, ready.over)
+
+
+def _ready(sandbox: Sandbox, command: Command, env: Mapping[str, str], cwd_fd: int) -> Awaitable[Ready]:
+    return sandbox.ready(command.argv, env, cwd_fd, only_workspace=command.only_workspace)
 
 
 def _written(fd: int) -> bytes:

@@ -199,6 +199,7 @@ async def _ripgrep(
             timeout_s=SEARCH_S,
             merged=False,
             keep=Keep(head_bytes=4_000, tail_bytes=0),
+            only_workspace=True,
         )
         try:
             process = await ctx.machine.spawn(command, feed)

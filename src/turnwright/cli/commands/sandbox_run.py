@@ -19,7 +19,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--level", dest="sandbox", choices=("read-only", "workspace-write", "off"), help="machine.sandbox"
     )
-    parser.add_argument("--net", action="store_true", help="machine.network: open")
+    parser.add_argument(
+        "--tier", choices=("namespaces", "kernel-lite", "none"), help="confine by this means rather than by the best"
+    )
+    reach = parser.add_mutually_exclusive_group()
+    reach.add_argument("--net", action="store_true", help="machine.network: open")
+    reach.add_argument(
+        "--net-hosts", metavar="HOST,...", help="machine.network: hosts, with these as machine.hosts; may be empty"
+    )
     parser.add_argument(
         "--write", metavar="DIR", action="append", default=[], help="a further folder to write in; machine.write"
     )
@@ -36,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("There is no command.", remedy="Give one: turnwright sandbox run -- ls -l")
     args.write = [str(Path(folder).expanduser().absolute()) for folder in args.write]
     workspace = workspace_of(args.cwd)
-    return event_loop.run(run_sandboxed(loaded_config(args, workspace), workspace, argv, _shown, event_loop.stopping))
+    return event_loop.run(
+        run_sandboxed(loaded_config(args, workspace), workspace, argv, _shown, event_loop.stopping, args.tier)
+    )
 
 
 def _shown(piece: bytes, stream: Stream) -> None:

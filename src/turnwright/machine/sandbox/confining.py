@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from turnwright.machine.ready import Ready, at_once, nothing
 from turnwright.machine.sandbox.bubblewrap import INSIDE, TEMPORARY, mounts_of, options_of, rules_of
-from turnwright.machine.sandbox.lite import lite_rules_of
+from turnwright.machine.sandbox.lite import lite_rules_of, only_workspace_rules_of
 from turnwright.machine.sandbox.means import Means
 from turnwright.machine.sandbox.nested import Nested
 from turnwright.machine.sandbox.reach import Reach, guarded
@@ -86,10 +86,18 @@ class Sandbox:
         if self._scratch is not None:
             self._scratch.close()
 
-    async def ready(self, argv: Sequence[str], env: Mapping[str, str], cwd_fd: int, *, talks: bool = False) -> Ready:
-        return await asyncio.to_thread(self._ready, argv, env, cwd_fd, talks)
+    async def ready(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd_fd: int,
+        *,
+        talks: bool = False,
+        only_workspace: bool = False,
+    ) -> Ready:
+        return await asyncio.to_thread(self._ready, argv, env, cwd_fd, talks, only_workspace)
 
-    def _ready(self, argv: Sequence[str], env: Mapping[str, str], cwd_fd: int, talks: bool) -> Ready:
+    def _ready(self, argv: Sequence[str], env: Mapping[str, str], cwd_fd: int, talks: bool, narrow: bool) -> Ready:
         status = os.fstat(cwd_fd)
         plan: dict[str, Any] = {
             "argv": [os.fsencode(one) for one in argv],
@@ -103,25 +111,31 @@ class Sandbox:
             "network_port": PROXY_PORT,
         }
         if self._means.tier == "namespaces":
-            return self._in_namespaces(plan, os.readlink(f"/proc/self/fd/{cwd_fd}"))  # noqa: PTH115
-        return self._by_the_kernel(plan)
+            return self._in_namespaces(plan, os.readlink(f"/proc/self/fd/{cwd_fd}"), narrow)  # noqa: PTH115
+        return self._by_the_kernel(plan, narrow)
 
-    def _by_the_kernel(self, plan: dict[str, Any]) -> Ready:
+    def _by_the_kernel(self, plan: dict[str, Any], narrow: bool) -> Ready:
         landlock = self._means.landlock
         assert landlock is not None
         plan["mounts"] = []
         plan["own_network"] = self._means.own_network and self.reach.network != "open"
-        plan["landlock"] = (landlock.attributes(), lite_rules_of(self.reach, landlock))
+        rules = lite_rules_of(self.reach, landlock)
+        if narrow:
+            rules = only_workspace_rules_of(self.reach, landlock, plan["argv"][0], rules)
+        plan["landlock"] = (landlock.attributes(), rules)
         return self._handed(plan, None, inside_argv(), [])
 
-    def _in_namespaces(self, plan: dict[str, Any], cwd: str) -> Ready:
+    def _in_namespaces(self, plan: dict[str, Any], cwd: str, narrow: bool) -> Ready:
         found, missing = guarded(self.reach, self._nested.repositories(), self._stubs.standing())
         hold = self._stubs.hold(missing) if missing else None
         try:
             mounts = mounts_of(self.reach, found, hold.paths if hold else ())
             plan["mounts"] = [(os.fsencode(one.path), one.key, one.read_only) for one in mounts if one.checked]
             landlock = self._means.landlock
-            plan["landlock"] = (landlock.attributes(), rules_of(self.reach, landlock)) if landlock else None
+            rules = rules_of(self.reach, landlock) if landlock else []
+            if landlock and narrow:
+                rules = only_workspace_rules_of(self.reach, landlock, plan["argv"][0])
+            plan["landlock"] = (landlock.attributes(), rules) if landlock else None
             options = options_of(self.reach, mounts, cwd)
             told = (_memory("options", b"".join(os.fsencode(one) + b"\0" for one in options)), OPTIONS_FD)
             argv = (self._means.bubblewrap, "--args", str(OPTIONS_FD), "--", *inside_argv())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from turnwright.machine.sandbox.syscalls import PROCESSORS, Processor
@@ -29,10 +30,19 @@ _NAMESPACES = 0x7E020000
 _TIME_NAMESPACE = 0x80
 """Where `clone` has the signal; only `unshare` and `clone3` take it."""
 
-_BY_ARGUMENTS = ("clone", "unshare", "socket", "socketpair", "ioctl")
-_ABSENT = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
-"""Said not to exist: whoever asks has another way, and takes it. What `clone3` is asked for stands in memory, where no
-filter can look."""
+_MODE_AT = MappingProxyType(
+    {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2}
+)
+_MADE_WITH_MODE_AT = MappingProxyType({"open": (1, 2), "openat": (2, 3)})
+"""Where the flags stand, and where the mode, which means something only with one of `_MAKES`."""
+_MAKES = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE's own bit
+_LENDS_RIGHTS = 0o6000
+"""A program with one of these bits runs with its owner's rights, whoever starts it; and a file that a command leaves
+behind is the user's own."""
+_BY_ARGUMENTS = ("clone", "unshare", "socket", "socketpair", "ioctl", "prlimit64", *_MODE_AT, *_MADE_WITH_MODE_AT)
+_ABSENT = ("clone3", "openat2", "io_uring_setup", "io_uring_enter", "io_uring_register")
+"""Said not to exist: whoever asks has another way, and takes it. What `clone3` and `openat2` are asked for stands in
+memory, where no filter can look."""
 
 _Instruction: TypeAlias = tuple[int, int, int, int]
 
@@ -57,7 +67,8 @@ def _program(processor: Processor, sockets: SocketReach) -> Iterator[_Instructio
         if name not in _BY_ARGUMENTS:
             yield from _if_equal(number, [_refuse(errno.ENOSYS if name in _ABSENT else errno.EPERM)])
     for name, body in _by_arguments(sockets).items():
-        yield from _if_equal(processor.numbers[name], body)
+        if name in processor.numbers:  # the newer processors lack the older ways
+            yield from _if_equal(processor.numbers[name], body)
     yield _return(_ALLOW)
 
 
@@ -65,7 +76,15 @@ def _by_arguments(sockets: SocketReach) -> dict[str, list[_Instruction]]:
     """Each body ends in a verdict of its own."""
     allowed = [_return(_ALLOW)]
     internet = [*_if_equal(_AF_INET, allowed), *_if_equal(_AF_INET6, allowed)] if sockets == "internet" else []
+    refuse_lending = _if_any_bit(_LENDS_RIGHTS, [_refuse(errno.EPERM)])
     return {
+        **{
+            name: [_argument(flags), *_if_any_bit(_MAKES, [_argument(mode), *refuse_lending]), *allowed]
+            for name, (flags, mode) in _MADE_WITH_MODE_AT.items()
+        },
+        **{name: [_argument(mode), *refuse_lending, *allowed] for name, mode in _MODE_AT.items()},
+        # Limits of one's own, not those of another process.
+        "prlimit64": [_argument(0), *_if_equal(0, allowed), _refuse(errno.EPERM)],
         "clone": [_argument(0), *_if_any_bit(_NAMESPACES, [_refuse(errno.EPERM)]), *allowed],
         "unshare": [_argument(0), *_if_any_bit(_NAMESPACES | _TIME_NAMESPACE, [_refuse(errno.EPERM)]), *allowed],
         # Netlink for the addresses of our own network alone: that is how interfaces are listed.

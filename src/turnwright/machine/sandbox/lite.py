@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from turnwright.machine.sandbox.landlock import READ_DIR, Landlock
 from turnwright.machine.sandbox.reach import Reach, credentials_of, writable_roots
 
+_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 
@@ -21,6 +22,17 @@ def lite_rules_of(reach: Reach, landlock: Landlock) -> list[tuple[bytes, int]]:
         *landlock.rules(readable, writable, DEVICES),
         *((os.fsencode(path), READ_DIR) for path in listed),
     ]
+
+
+def only_workspace_rules_of(
+    reach: Reach, landlock: Landlock, program: bytes, wider: list[tuple[bytes, int]] | None = None
+) -> list[tuple[bytes, int]]:
+    """For a program that only reads the workspace, and what a program needs to start. `wider` are the rules by which
+    something in the workspace is hidden, where no mount hides it: then they stay."""
+    if wider is not None and any(path.startswith(f"{reach.workspace}/") for path in credentials_of(reach)):
+        return wider
+    itself = os.path.dirname(os.path.realpath(program))  # noqa: PTH120
+    return landlock.rules((reach.workspace, *reach.visible, *_SYSTEM, os.fsdecode(itself)), (), ("/dev/null",))
 
 
 def _around(folder: str, hidden: Collection[str]) -> tuple[list[str], list[str]]:

@@ -97,8 +97,14 @@ async def means_here(keeper: Keeper, own: Path) -> Found:
     """Tried once in a process, below `own`."""
     if not _found:
         own = _private(own)
-        _found.append(await _try_all(keeper, own))
+        _found.append(await _try_all(keeper, own, _candidates()))
     return _found[0]
+
+
+async def means_of(tier: SandboxTier, keeper: Keeper, own: Path) -> Found:
+    """The same, of one tier alone."""
+    own = _private(own)
+    return await _try_all(keeper, own, (one for one in _candidates() if one[1][0] == tier))
 
 
 def _private(folder: Path) -> Path:
@@ -106,9 +112,11 @@ def _private(folder: Path) -> Path:
     return folder.resolve()
 
 
-async def _try_all(keeper: Keeper, own: Path) -> Found:
+async def _try_all(
+    keeper: Keeper, own: Path, candidates: Iterator[tuple[Means | None, tuple[SandboxTier, str]]]
+) -> Found:
     tried = []
-    for means, why in _candidates():
+    for means, why in candidates:
         if means is None:
             tried.append(Tried(tier=why[0], why=why[1]))
             continue

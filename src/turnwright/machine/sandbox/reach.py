@@ -62,7 +62,8 @@ def guarded(reach: Reach, repositories: Iterable[str], stubs: Set[str]) -> tuple
             look.guard(root, path, "nothing")
         look.guard_git(root)
     for folder in repositories:
-        look.guard_git(folder)
+        # From the workspace on: the folders above it become entries too, and cannot be moved away with what they hold.
+        look.guard_git(reach.workspace, f"{os.path.relpath(folder, reach.workspace)}/")
     return sorted(look.found.values(), key=lambda one: one.path), sorted(look.missing)
 
 
@@ -85,14 +86,14 @@ class _Look:
         self.missing: set[str] = set()
         self._stubs = stubs
 
-    def guard_git(self, root: str) -> None:
+    def guard_git(self, root: str, above: str = "") -> None:
         """A repository's folder is guarded in parts; a `.git` that is a file, or not there, as a whole."""
-        path = _join(root, ".git")
+        path = _join(root, f"{above}.git")
         if path not in self._stubs and is_folder(path):
             for name in OF_GIT:
-                self.guard(root, f".git/{name}", "read")
+                self.guard(root, f"{above}.git/{name}", "read")
         else:
-            self.guard(root, ".git", "read")
+            self.guard(root, f"{above}.git", "read")
 
     def guard(self, root: str, name: str, access: Access) -> None:
         parts = name.split("/")

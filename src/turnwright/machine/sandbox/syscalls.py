@@ -29,7 +29,8 @@ _X86_64 = _table("""
     quotactl 179 quotactl_fd 443 syslog 103 settimeofday 164 clock_settime 227 clock_adjtime 305 adjtimex 159
     sethostname 170 setdomainname 171 iopl 172 ioperm 173 lookup_dcookie 212 vhangup 153 open_by_handle_at 304
     name_to_handle_at 303 fanotify_init 300 modify_ldt 154 _sysctl 156 uselib 134 sysfs 139 clone 56 clone3 435
-    socket 41 socketpair 53 ioctl 16
+    socket 41 socketpair 53 ioctl 16 prlimit64 302 open 2 openat 257 openat2 437 creat 85 chmod 90 fchmod 91
+    fchmodat 268 fchmodat2 452 mknod 133 mknodat 259
 """)
 
 _AARCH64 = _table("""
@@ -40,7 +41,8 @@ _AARCH64 = _table("""
     reboot 142 kexec_load 104 kexec_file_load 294 init_module 105 finit_module 273 delete_module 106 acct 89
     quotactl 60 quotactl_fd 443 syslog 116 settimeofday 170 clock_settime 112 clock_adjtime 266 adjtimex 171
     sethostname 161 setdomainname 162 lookup_dcookie 18 vhangup 58 open_by_handle_at 265 name_to_handle_at 264
-    fanotify_init 262 clone 220 clone3 435 socket 198 socketpair 199 ioctl 29
+    fanotify_init 262 clone 220 clone3 435 socket 198 socketpair 199 ioctl 29 prlimit64 261 openat 56 openat2 437
+    fchmod 52 fchmodat 53 fchmodat2 452 mknodat 33
 """)
 
 PROCESSORS = MappingProxyType(

@@ -61,12 +61,20 @@ class Egress:
         self._network = network or SystemNetwork()
         self._bounds = bounds or Bounds()
         self._pinned: dict[str, asyncio.Task[Sequence[str] | OSError]] = {}
-        self._servers: list[asyncio.Server] = []
+        self._servers: set[asyncio.Server] = set()
         self._serving: set[asyncio.Task[None]] = set()
 
-    async def serve(self, listening: socket.socket) -> None:
-        """Take connections from this socket, of whatever family, until `close`."""
-        self._servers.append(await asyncio.start_server(self._take, sock=listening, limit=self._bounds.head_bytes))
+    async def serve(self, listening: socket.socket) -> Callable[[], None]:
+        """Take connections from this socket, of whatever family, until the result is called, or `close`."""
+        listening.setblocking(False)
+        server = await asyncio.start_server(self._take, sock=listening, limit=self._bounds.head_bytes)
+        self._servers.add(server)
+
+        def stop() -> None:
+            self._servers.discard(server)
+            server.close()
+
+        return stop
 
     async def close(self) -> None:
         for server in self._servers:
@@ -96,7 +104,7 @@ class Egress:
             raise Refused(503, f"More than {self._bounds.connections} connections are open.")
         asked = parse_request(await self._head(reader))
         if not self._hosts.allows(asked.host):
-            raise Refused(403, f"{asked.host} is not among machine.network.hosts.")
+            raise Refused(403, f"{asked.host} is not among machine.hosts.")
         if asked.port not in PORTS:
             raise Refused(403, f"Port {asked.port} of {asked.host} is closed to commands: only 443 and 80 are open.")
         far_reader, far_writer = await self._connect(asked.host, asked.port)
