@@ -8,6 +8,7 @@ usage: python3 dev.py COMMAND [ARGUMENT ...]
     check     the checks alone: style, types, import contracts, schema, reference
     quick     the quick tests; arguments go to pytest
     bench     the measurements, with their ratios
+    escape    attack the sandbox and the file tools, by every tier and user; arguments go to it
     fuzz      Hypothesis on whatever reads foreign bytes; --seconds N says how long
     judges    the official SDKs beside our codecs, on recorded and on faulty bodies
     replays   ten recorded runs, each run again, and again with one byte changed
@@ -41,6 +42,7 @@ CONSTRAINTS = ROOT / "constraints.txt"
 
 PROGRAMS = {
     "crashes": "tests/crash/table.py",
+    "escape": "tests/escape/escape.py",
     "fuzz": "tests/fuzz/fuzz.py",
     "journal": "tests/journal/prove.py",
     "judges": "tests/judges/judges.py",
@@ -105,7 +107,7 @@ def main(arguments: list[str]) -> int:
         case "bench":
             setup()
             return run(["-m", "bench", *rest])
-        case "crashes" | "fuzz" | "replays" | "weather" | "judges" | "journal" | "secrets":
+        case "crashes" | "escape" | "fuzz" | "journal" | "judges" | "replays" | "secrets" | "weather":
             setup()
             return run([PROGRAMS[command], *rest])
         case "write":
