@@ -285,11 +285,13 @@ async def our_replay(run: Run) -> Figures:
         answer = await agent.run(TASK)
     async with await SqliteJournal.open(run.home / "data" / "journal", clock=SystemClock(), read_only=True) as journal:
         facts = await journal.since(answer.conversation_id)
-    began = time.perf_counter()
-    again = await replay(facts)
-    took = time.perf_counter() - began
-    assert again.identical, again.divergence
-    return {"again_s": took, "then_s": again.recorded_ms / 1000}
+    took_s = []
+    for _ in range(3):
+        began = time.perf_counter()
+        again = await replay(facts)
+        took_s.append(time.perf_counter() - began)
+        assert again.identical, again.divergence
+    return {"again_s": min(took_s), "then_s": again.recorded_ms / 1000}
 
 
 Measure: TypeAlias = Callable[[Run], Coroutine[Any, Any, Figures]]
