@@ -22,10 +22,12 @@ PASSED = frozenset(
 )
 """Names that build tools need and that hold no secret. Everything else is left out, keys above all."""
 
+FIXED = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat"}
+"""Output is read by a model, not by a terminal: no colours, no pagers."""
+
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def tool_environment(environ: Mapping[str, str]) -> dict[str, str]:
     passed = {name: value for name, value in environ.items() if name in PASSED or name.startswith("LC_")}
-    # Output is read by a model, not by a terminal: no colours, no pagers.
-    return {"PATH": DEFAULT_PATH, **passed, "TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat"}
+    return {"PATH": DEFAULT_PATH, **passed, **FIXED}

@@ -40,6 +40,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """A host as `ssh` would be given it. How to reach it stands in the configuration of ssh."""
 
     name: str
+    user: str = ""
+    """Empty: whom the configuration names, else whoever we are here."""
     config: tuple[Path, ...] = ()
     """Files to read instead of the user's own."""
 
@@ -198,6 +200,7 @@ async def connect(host: Host) -> Link:
             options = asyncssh.SSHClientConnectionOptions(
                 host=host.name,
                 config=[str(path) for path in host.config] or (),
+                username=host.user or (),
                 agent_forwarding=False,
                 x11_forwarding=False,
                 password=None,
