@@ -107,6 +107,9 @@ def _named_now(loaded: Loaded, path: tuple[str, ...]) -> bool:
 
 def _as_it_began(loaded: Loaded, opened: ConversationOpened) -> Loaded:
     loaded = with_assigned(loaded, opened.settings)
+    if not _named_now(loaded, ("machine", "ssh")):
+        machine = msgspec.structs.replace(loaded.settings.machine, ssh=opened.ssh)
+        loaded = msgspec.structs.replace(loaded, settings=msgspec.structs.replace(loaded.settings, machine=machine))
     if _named_now(loaded, ("model",)) or not opened.model:
         return loaded
     settings = loaded.settings

@@ -13,13 +13,12 @@ from typing import Any
 import msgspec
 
 from turnwright.app.clock import SystemClock
-from turnwright.app.confining import SPOOL_FOLDER, sandbox_for
 from turnwright.app.context import PromptContext
-from turnwright.app.egress import way_out
+from turnwright.app.far_machine import Far, far_of
+from turnwright.app.ground import Ground, check_workspace, ground_far, ground_here
 from turnwright.app.guards import completing, guards_of, look_into, told_of
 from turnwright.app.ids import SystemIds, jitter
 from turnwright.app.instructed_tools import InstructedTools
-from turnwright.app.instructions import Instructions, NestedInstructions, instructions_for
 from turnwright.app.journals import opened_journal
 from turnwright.app.masked_tools import MaskedTools
 from turnwright.app.mcp import NO_SERVERS, McpServers, configured_servers, of_servers
@@ -27,21 +26,19 @@ from turnwright.app.models import Opened, opened_model
 from turnwright.app.modes import Modes, modes_of, unknown_tools
 from turnwright.app.permitted_tools import PermittedTools, permits_for
 from turnwright.app.secrets import masker_of
-from turnwright.app.skills import Skills, skill_tool, skills_for
+from turnwright.app.skills import Skills, skill_tool
 from turnwright.app.subagents import Offer, Sender
 from turnwright.app.trust import not_trusted
 from turnwright.app.turns import opening
-from turnwright.app.versions import WorkspaceVersions, check_put_back
+from turnwright.app.versions import WorkspaceVersions
 from turnwright.config.environment import process_environment
 from turnwright.config.load import Loaded
-from turnwright.config.tool_environment import tool_environment
-from turnwright.config.trust import Trust
 from turnwright.journal.port import Journal
 from turnwright.kernel.ports import Ask, Guards, Model, Question
 from turnwright.machine.keeper import Keeper
-from turnwright.machine.local import open_local
-from turnwright.schema.errors import ConfigError, InputError
+from turnwright.schema.errors import ConfigError
 from turnwright.schema.facts import ConversationOpened, Errand, Note
+from turnwright.schema.masking import Masker
 from turnwright.schema.permissions import Permissions
 from turnwright.schema.settings import Settings, answered_by
 from turnwright.session.budget import Account
@@ -97,32 +94,17 @@ class Engine:
         `streamed` leaves no choice to what is known of the routes: a probe must find out. Without `mcp` no server is
         started. With an `errand` it is a subagent's, `within` the budget of whoever waits for it.
         """
-        settings, folders = self.loaded.settings, self.loaded.folders
-        trust = self.loaded.trust.at(workspace)
-        modes = modes_of(settings, mode)
-        _check_workspace(workspace, folders.data, folders.state, modes)
+        settings, trust = self.loaded.settings, self.loaded.trust.at(workspace)
+        modes, far = modes_of(settings, mode), far_of(settings.machine.ssh)
+        if far is None:
+            check_workspace(workspace, self.loaded.folders, modes)
         async with AsyncExitStack() as stack:
             opened = Opened(model=model, masker=self._masker) if model else None
             opened = opened or await opened_model(
                 stack, self.loaded, self._environ, self.clock, api_key, self._masker, streamed
             )
-            env = tool_environment(self._environ)
-            door = way_out(settings.machine)
-            if door is not None:
-                stack.push_async_callback(door.close)
-            machine = open_local(
-                workspace,
-                keeper=self._keeper,
-                env=env,
-                spool=folders.data / SPOOL_FOLDER,
-                forbidden=self._journal_files,
-                masker=opened.masker,
-                sandbox=await sandbox_for(
-                    self.loaded, workspace, env.get("HOME", "/"), self._keeper, may_write=modes.may_write, door=door
-                ),
-            )
-            stack.push_async_callback(machine.close)
-            skills = self._skills(workspace, trust) if tools is None else Skills()
+            ground = await self._ground(stack, workspace, far, modes, opened.masker)
+            machine, skills = ground.machine, ground.skills if tools is None else Skills()
             chosen = [*_chosen(tools, settings.tools.include, skills), *completing(settings.completion)]
             wanted = mcp and tools is None
             servers = configured_servers(self.loaded, workspace, trust, self._environ) if wanted else NO_SERVERS
@@ -148,18 +130,13 @@ class Engine:
                 self.loaded, workspace, lambda: machine.confinement, named=permissions, given=_brought(tools or ())
             )
             stack.push_async_callback(toolbox.close)
-            instructions = self._instructions(workspace, trust)
-            nested = NestedInstructions(
-                workspace,
-                trust,
-                max_bytes=settings.prompts.instructions_max_bytes,
-                forbidden=self._journal_files,
-            )
+            instructions, nested = ground.instructions, ground.nested
+            instructed = InstructedTools(toolbox, nested) if nested is not None else toolbox
             offers_skills = any(spec.name == "skill" for name in modes.names for spec in toolbox.offered(name))
             yield Session(
                 journal=self.journal,
                 model=opened.model,
-                tools=PermittedTools(MaskedTools(InstructedTools(toolbox, nested), masker), permits),
+                tools=PermittedTools(MaskedTools(instructed, masker), permits),
                 context=PromptContext(
                     workspace=machine.workspace,
                     confinement=machine.confinement,
@@ -170,12 +147,12 @@ class Engine:
                     appended=settings.prompts.append,
                     skills=masker(skills.section) if offers_skills else "",
                     sent=errand is not None,
-                    condensed=nested.forget,
+                    condensed=nested.forget if nested is not None else lambda: None,
                     json_object=json_object,
                 ),
                 guards=guards or guards_of(settings),
                 # What a subagent changes belongs to the step that waits for it.
-                versions=self._versions(stack, workspace, chosen) if within is None else None,
+                versions=self._versions(stack, workspace, chosen) if within is None and nested is not None else None,
                 sending=sending,
                 within=within,
                 depth=0 if within is None or errand is None else errand.depth,
@@ -199,6 +176,7 @@ class Engine:
                 task_class=None if settings.loop.task_class == "auto" else settings.loop.task_class,
                 confinement=machine.confinement,
                 notices=(
+                    *ground.notices,
                     *(
                         Note(code=code, text=f"not used: {why}")
                         for code, skipped in (("instructions", instructions.skipped), ("skills", skills.skipped))
@@ -212,6 +190,15 @@ class Engine:
                     ),
                 ),
             )
+
+    async def _ground(
+        self, stack: AsyncExitStack, workspace: Path, far: Far | None, modes: Modes, masker: Masker
+    ) -> Ground:
+        if far is not None:
+            return await ground_far(stack, self.loaded, far, workspace, self._journal_files)
+        return await ground_here(
+            stack, self.loaded, self._environ, self._keeper, workspace, modes, masker, self._journal_files
+        )
 
     def _sending(self, workspace: Path, errand: Errand | None, **given: Any) -> Sender | None:
         """None where a subagent would lie too deep. Its model may be another one than that of whoever sends it."""
@@ -245,18 +232,6 @@ class Engine:
         versions = WorkspaceVersions(workspace, self.loaded.folders.data, settings, self.clock.wall_ms)
         stack.push_async_callback(versions.close)
         return versions
-
-    def _instructions(self, workspace: Path, trust: Trust) -> Instructions:
-        return instructions_for(
-            workspace,
-            self.loaded.folders.config,
-            trust,
-            max_bytes=self.loaded.settings.prompts.instructions_max_bytes,
-            forbidden=self._journal_files,
-        )
-
-    def _skills(self, workspace: Path, trust: Trust) -> Skills:
-        return skills_for(workspace, self.loaded.folders.config, trust, forbidden=self._journal_files)
 
     def _journal_files(self) -> frozenset[tuple[int, int]]:
         """What no tool may open, by whatever name (J1a). `stat` opens nothing."""
@@ -322,24 +297,3 @@ def _only(errand: Errand | None, settings: Settings) -> frozenset[str] | None:
     if errand is None:
         return None
     return frozenset((*errand.tools, *(each.__name__ for each in completing(settings.completion))))
-
-
-def _check_workspace(workspace: Path, data: Path, state: Path, modes: Modes) -> None:
-    if not workspace.is_dir():
-        raise InputError(f"The workspace {workspace} does not exist.", remedy="Name an existing folder with --cwd.")
-    check_put_back(workspace, data)
-    if data.resolve().is_relative_to(workspace.resolve()):
-        raise InputError(
-            f"The data folder {data} lies inside the workspace {workspace}.",
-            remedy="Tools must not reach the journal: put TURNWRIGHT_HOME (or data_dir) elsewhere.",
-        )
-    if state.resolve().is_relative_to(workspace.resolve()):
-        raise InputError(
-            f"The state folder {state} lies inside the workspace {workspace}.",
-            remedy="Tools must not reach what you trusted and allowed: put TURNWRIGHT_HOME elsewhere.",
-        )
-    if modes.may_write and not os.access(workspace, os.W_OK | os.X_OK):
-        raise InputError(
-            f"The workspace {workspace} is not writable.",
-            remedy="Change its permissions, name another with --cwd, or use --mode plan.",
-        )

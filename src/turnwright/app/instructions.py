@@ -57,14 +57,15 @@ Skip: TypeAlias = Callable[[str | Untrusted], object]
 
 
 def instructions_for(
-    workspace: Path, user_folder: Path, trust: Trust, *, max_bytes: int, forbidden: Forbidden = frozenset
+    workspace: Path | None, user_folder: Path, trust: Trust, *, max_bytes: int, forbidden: Forbidden = frozenset
 ) -> Instructions:
-    """All of them together are at most `max_bytes`: the nearest are kept whole for as long as there is room."""
+    """All of them together are at most `max_bytes`: the nearest are kept whole for as long as there is room. Without a
+    workspace that is on this computer, the user's own alone."""
     if max_bytes == 0:
         return Instructions()
     found: list[_Found] = []
     skipped: list[str | Untrusted] = []
-    for place in _places(workspace.resolve(), user_folder, trust):
+    for place in _places(workspace and workspace.resolve(), user_folder, trust):
         found += _read(place, forbidden, skipped.append)
     fitting = _fitted(found, max_bytes, skipped.append)
     return Instructions(
@@ -74,9 +75,11 @@ def instructions_for(
     )
 
 
-def _places(workspace: Path, user_folder: Path, trust: Trust) -> Iterator[_Place]:
+def _places(workspace: Path | None, user_folder: Path, trust: Trust) -> Iterator[_Place]:
     """Farthest first: the user's, the repository's root, and so on down to the workspace."""
     yield _Place(root=user_folder, folder=".", shown="the user's ", trust=None)
+    if workspace is None:
+        return
     root = project_root(workspace)
     steps = workspace.relative_to(root).parts
     for depth in range(len(steps) + 1):

@@ -55,10 +55,13 @@ class _Head(msgspec.Struct):
     description: str = ""
 
 
-def skills_for(workspace: Path, user_folder: Path, trust: Trust, *, forbidden: Forbidden = frozenset) -> Skills:
+def skills_for(workspace: Path | None, user_folder: Path, trust: Trust, *, forbidden: Forbidden = frozenset) -> Skills:
+    """Without a workspace that is on this computer, the user's own alone."""
     found: dict[str, Skill] = {}
     skipped: list[str | Untrusted] = []
-    places = [(user_folder, "skills", None), *((workspace.resolve(), folder, trust) for folder in FOLDERS)]
+    places: list[tuple[Path, str, Trust | None]] = [(user_folder, "skills", None)]
+    if workspace is not None:
+        places += ((workspace.resolve(), folder, trust) for folder in FOLDERS)
     for root, folder, asked in places:
         for one in _in(root, folder, asked, forbidden, skipped.append):
             found.setdefault(one.name, one)

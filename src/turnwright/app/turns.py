@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from turnwright import __version__
+from turnwright.app.far_machine import HERE
 from turnwright.app.running import Running
 from turnwright.kernel.loop import TurnOutcome
 from turnwright.schema.facts import ConversationOpened
@@ -29,6 +30,7 @@ def opening(
         dialect=endpoint.dialect,
         api_key_env=endpoint.api_key_env,
         settings=dict(assigned),
+        ssh="" if settings.machine.ssh == HERE else settings.machine.ssh,
     )
 
 

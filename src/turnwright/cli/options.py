@@ -43,8 +43,15 @@ def add_turn_options(parser: argparse.ArgumentParser) -> None:
         help="permissions.autonomy: 0 looks, 4 does what no rule denies",
     )
     parser.add_argument("--no-input", action="store_true", help="never ask; what needs an answer is denied")
+    add_ssh_option(parser)
     add_sandbox_options(parser)
     add_output_option(parser)
+
+
+def add_ssh_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ssh", metavar="HOST:FOLDER", help="machine.ssh: work on another computer; `local` is this one"
+    )
 
 
 def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
@@ -130,6 +137,8 @@ def flags_of(args: argparse.Namespace) -> list[Flag]:
         flags.append(Flag(path=("loop", "limits", "max_tokens"), value=args.max_tokens, flag="--max-tokens"))
     if getattr(args, "autonomy", None) is not None:
         flags.append(Flag(path=("permissions", "autonomy"), value=args.autonomy, flag="--autonomy"))
+    if getattr(args, "ssh", None) is not None:
+        flags.append(Flag(path=("machine", "ssh"), value=args.ssh, flag="--ssh"))
     if getattr(args, "sandbox", None) is not None:
         flags.append(Flag(path=("machine", "sandbox"), value=args.sandbox, flag="--sandbox"))
     if getattr(args, "require_sandbox", False):

@@ -85,6 +85,8 @@ class ConversationOpened(Fact, frozen=True, kw_only=True, tag="conversation.open
     """The last fact that it shares with `parent`, where it is a fork of it."""
     settings: dict[str, str] = {}
     """What was set for this conversation alone, by `--set`."""
+    ssh: str = ""
+    """`HOST:FOLDER` where it works on another computer; `workspace` is then where its configuration is."""
     title: str = ""
     errand: Errand | None = None
     """It is a subagent of `parent`; `call_id` is the call there that sent it."""

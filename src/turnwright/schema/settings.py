@@ -357,6 +357,8 @@ class VersionSettings(Section, frozen=True, kw_only=True):
 class MachineSettings(Section, frozen=True, kw_only=True):
     """`machine`: where commands run, and what they can reach from there."""
 
+    ssh: str = ""
+    """`HOST:FOLDER` where the workspace is on another computer, with a host as ssh knows it. Empty or `local`: here."""
     sandbox: SandboxLevel = "workspace-write"
     """`read-only`: commands change nothing but temporary files. `workspace-write`: the workspace too, but for files in
     it that make other programs run code. `off`: they have your own rights, which is said at every turn."""
