@@ -335,3 +335,16 @@ def test_finished_is_told_whole() -> None:
         how="timeout", exit_code=143, stdout=captured, stderr=captured, duration_s=1.5, left_behind=2, unkillable=True
     )
     assert finished_of(*packed(finished)) == finished
+
+
+def test_what_is_sent_stands_on_nothing_else(tmp_path: Path) -> None:
+    """An import that is added to the local machine must find what it wants over there as well."""
+    import io
+    import zipfile
+
+    from turnwright.machine.ssh.bundle import bundle
+
+    zipfile.ZipFile(io.BytesIO(bundle()[0])).extractall(tmp_path)
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import turnwright.machine.ssh.far_side"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

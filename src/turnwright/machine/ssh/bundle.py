@@ -15,7 +15,7 @@ from pathlib import Path
 PYTHON_OLDEST = (3, 11)
 LENGTH_DIGITS = 10
 
-_SENT = ("machine", "schema/errors.py", "schema/sandbox.py")
+_SENT = ("machine", "schema")
 _KEPT = ("machine/ssh/bundle.py", "machine/ssh/link.py", "machine/ssh/remote.py", "machine/ssh/far_msgspec.py")
 _EPOCH = (2000, 1, 1, 0, 0, 0)
 
