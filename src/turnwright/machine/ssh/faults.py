@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from turnwright.machine.port import FileChanged, ForbiddenFile, NotRegular, OutsideWorkspace, SharedFile
+from turnwright.machine.port import FileChanged, ForbiddenFile, NotRegular, OutsideWorkspace, SharedFile, ThroughLink
 from turnwright.schema.errors import InputError, MachineError, TurnwrightError
 
 _FILE_FAULTS: dict[str, type[OSError]] = {
@@ -21,6 +21,7 @@ _FILE_FAULTS: dict[str, type[OSError]] = {
         OutsideWorkspace,
         PermissionError,
         SharedFile,
+        ThroughLink,
     )
 }
 
