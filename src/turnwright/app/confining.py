@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from pathlib import Path
 
 from turnwright.config.load import Loaded
@@ -46,6 +47,16 @@ async def sandbox_for(
     found = await (means_of(tier, keeper, own) if tier else means_here(keeper, own))
     means = chosen(found, settings)
     return _sandbox(loaded, level, workspace, home, means, own, door)
+
+
+async def tried_here() -> Found:
+    """What commands would get here. Leaves nothing behind."""
+    keeper = Keeper()
+    try:
+        with tempfile.TemporaryDirectory(prefix="turnwright-") as own:
+            return await means_here(keeper, Path(own))
+    finally:
+        await keeper.close()
 
 
 def level_of(settings: MachineSettings, *, may_write: bool) -> SandboxLevel:

@@ -58,12 +58,27 @@ def checks(workspace: Path) -> Iterator[Check]:
     yield from configuration(workspace)
     yield keyring()
     yield catalogue()
-    yield Check(
-        name="sandbox",
-        status="missing",
-        found="none: commands run with your own rights",
-        remedy="Run Turnwright in a container or as another user where that is too much.",
-    )
+    yield from sandbox()
+
+
+def sandbox() -> Iterator[Check]:
+    """The tier that a command gets here, and what each better one lacks: found out by running one."""
+    from turnwright.app.confining import OFF, tried_here
+
+    found = asyncio.run(tried_here())
+    for one in found.tried:
+        if one.means is None:
+            yield Check(name=f"sandbox {one.tier}", status="missing", found=one.why, remedy=one.remedy)
+        else:
+            lacks = "; ".join(one.means.missing)
+            yield Check(
+                name="sandbox",
+                status="missing" if lacks else "ok",
+                found=f"{one.tier}; lacks: {lacks}" if lacks else one.tier,
+                remedy="Where that is too little, run with --require-sandbox." if lacks else "",
+            )
+    if found.best is None:
+        yield Check(name="sandbox", status="missing", found="none: no command is run", remedy=OFF)
 
 
 def sqlite() -> Check:

@@ -45,6 +45,8 @@ FILTERED = {
 }
 """What only the filter on system calls prevents."""
 
+NO_BUBBLEWRAP = "bubblewrap is not installed"
+
 LITE_LACKS = (
     "files in the workspace that make other programs run code (.git/hooks, .git/config, .turnwright, CI and shell "
     "files) can be changed by commands",
@@ -78,6 +80,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     tier: SandboxTier
     means: Means | None = None
     why: str = ""
+    remedy: str = ""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,14 +100,14 @@ async def means_here(keeper: Keeper, own: Path) -> Found:
     """Tried once in a process, below `own`."""
     if not _found:
         own = _private(own)
-        _found.append(await _try_all(keeper, own, _candidates()))
+        _found.append(await _try_all(keeper, own, candidates()))
     return _found[0]
 
 
 async def means_of(tier: SandboxTier, keeper: Keeper, own: Path) -> Found:
     """The same, of one tier alone."""
     own = _private(own)
-    return await _try_all(keeper, own, (one for one in _candidates() if one[1][0] == tier))
+    return await _try_all(keeper, own, (one for one in candidates() if one[1][0] == tier))
 
 
 def _private(folder: Path) -> Path:
@@ -112,13 +115,12 @@ def _private(folder: Path) -> Path:
     return folder.resolve()
 
 
-async def _try_all(
-    keeper: Keeper, own: Path, candidates: Iterator[tuple[Means | None, tuple[SandboxTier, str]]]
-) -> Found:
+async def _try_all(keeper: Keeper, own: Path, among: Iterator[tuple[Means | None, tuple[SandboxTier, str]]]) -> Found:
     tried = []
-    for means, why in candidates:
+    for means, why in among:
         if means is None:
-            tried.append(Tried(tier=why[0], why=why[1]))
+            remedy = f"Run: {how_to_install()}" if why[1] == NO_BUBBLEWRAP else ""
+            tried.append(Tried(tier=why[0], why=why[1], remedy=remedy))
             continue
         tried.append(await try_out(keeper, means, own))
         if tried[-1].means is not None:
@@ -126,7 +128,7 @@ async def _try_all(
     return Found(tried=tuple(tried))
 
 
-def _candidates() -> Iterator[tuple[Means | None, tuple[SandboxTier, str]]]:
+def candidates() -> Iterator[tuple[Means | None, tuple[SandboxTier, str]]]:
     if sys.platform == "darwin":
         yield None, ("macos", "the macOS tier is not built in yet")
         return
@@ -134,7 +136,7 @@ def _candidates() -> Iterator[tuple[Means | None, tuple[SandboxTier, str]]]:
     filtered = filter_for(platform.machine(), "internet") is not None
     bubblewrap = shutil.which("bwrap", path=SYSTEM_PATH)
     if bubblewrap is None:
-        yield None, ("namespaces", f"bubblewrap is not installed ({how_to_install()})")
+        yield None, ("namespaces", NO_BUBBLEWRAP)
     else:
         lacks = [] if landlock else ["Landlock, the second fence about files, is not in this kernel"]
         lacks += [] if filtered else [f"system calls are not filtered on {platform.machine()}"]

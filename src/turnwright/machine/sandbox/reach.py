@@ -14,7 +14,7 @@ import msgspec
 
 from turnwright.machine.port import FileKey
 from turnwright.machine.sandbox.names import CREDENTIALS, OF_GIT, OF_SYSTEM, RUNS_CODE
-from turnwright.schema.errors import MachineError
+from turnwright.schema.errors import SandboxError
 from turnwright.schema.sandbox import NetworkReach, SandboxLevel
 
 Access: TypeAlias = Literal["read", "write", "nothing"]
@@ -113,7 +113,7 @@ class _Look:
 
     def _keep(self, path: str, status: os.stat_result, access: Access) -> None:
         if stat.S_ISLNK(status.st_mode):
-            raise MachineError(
+            raise SandboxError(
                 f"{path} is a symbolic link, and what it leads to cannot be protected: no command is run here.",
                 remedy="Put the file or folder itself in its place, or set machine.sandbox to off.",
             )

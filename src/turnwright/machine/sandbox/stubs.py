@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from turnwright.machine.port import FileKey
-from turnwright.schema.errors import MachineError
+from turnwright.schema.errors import SandboxError
 
 COMMON_DIR = "commondir"
 """Git refuses to work where this is a folder, or empty. So it is a file that says what holds without it."""
@@ -62,7 +62,7 @@ class Stubs:
                     made[path] = _key(os.lstat(path))
                 if path not in made or not _is(path, made[path]):
                     _write(file, made)
-                    raise MachineError(f"{path} came into being while it was being protected.", remedy="Try again.")
+                    raise SandboxError(f"{path} came into being while it was being protected.", remedy="Try again.")
             _write(file, made)
             fd = self._open(self._holders)
             fcntl.flock(fd, fcntl.LOCK_SH)
