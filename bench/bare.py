@@ -21,6 +21,7 @@ from turnwright.providers.codecs.openai_chat import OpenAIChat
 from turnwright.providers.profiles import endpoint_of, profile_of
 from turnwright.schema.facts import AttemptStarted, Fact, ToolStarted
 from turnwright.schema.prompt import Prompt
+from turnwright.schema.sandbox import UNCONFINED
 from turnwright.schema.settings import Provider
 from turnwright.tools.registry import Toolbox
 from turnwright.wire.http import HttpClient
@@ -88,7 +89,7 @@ def request_head(base_url: str, home: Path, real_tools: bool) -> dict[str, Any]:
     endpoint = endpoint_of(profile_of("endpoint", provider), "")
     prompt = Prompt(
         lineage="bare",
-        system=system_sections(str(workspace_in(home)), "build", "none"),
+        system=system_sections(str(workspace_in(home)), "build", UNCONFINED),
         messages=(),
         tools=Toolbox(standard_tools() if real_tools else SMALL_TOOLS).offered("build"),
     )

@@ -49,7 +49,12 @@ def flood(mebibytes: int) -> list[Step]:
 
 
 def long_argument(size: int) -> list[Step]:
-    return acting(1, lambda _: Call(name="swallow", arguments={"text": "lorem ipsum dolor " * (size // 18)}))
+    return acting(1, lambda _: Call(name="swallow", arguments={"text": words(size // 8)}))
+
+
+def words(count: int) -> str:
+    """Each another one, or a guard would see a reply that repeats itself."""
+    return "".join(f"word{number % 1000:03d} " for number in range(count))
 
 
 PLANS: Mapping[str, Callable[[int], list[Step]]] = {
@@ -58,8 +63,8 @@ PLANS: Mapping[str, Callable[[int], list[Step]]] = {
     "bash": lambda count: acting(count, bash, SENTENCE),
     "fleet": lambda count: acting(count, noop, delay_s=MODEL_S),
     "naps": lambda count: [Step(calls=[Call(name="nap", arguments={"index": each}) for each in range(count)]), DONE],
-    "text": lambda count: [Step(text="word " * count, repeat="forever")],
-    "drip": lambda count: [Step(text="word " * count, gap_s=DRIP_S, repeat="forever")],
+    "text": lambda count: [Step(text=words(count), repeat="forever")],
+    "drip": lambda count: [Step(text=words(count), gap_s=DRIP_S, repeat="forever")],
     "pages": lambda count: acting(count, page),
     "args": long_argument,
     "flood": flood,
