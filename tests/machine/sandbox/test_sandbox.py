@@ -8,11 +8,14 @@ import re
 import struct
 from pathlib import Path
 
+import msgspec
 import pytest
 from sandbox_ground import Ground
 
 from turnwright.machine.port import Command, run
 from turnwright.machine.sandbox.filter import filter_for
+from turnwright.machine.sandbox.macos import profile
+from turnwright.machine.sandbox.reach import Reach
 from turnwright.machine.sandbox.stubs import Stubs
 from turnwright.machine.sandbox.syscalls import PROCESSORS
 from turnwright.schema.errors import SandboxError
@@ -137,6 +140,35 @@ def test_it_says_what_holds() -> None:
     assert str(lite) == "workspace-write by kernel-lite, network off; lacks: one; two"
     assert (lite.whole, Confinement(level="read-only", tier="namespaces").whole) == (False, True)
     assert str(Confinement()) == "off: commands run with your own rights"
+
+
+def test_the_profile_for_macos() -> None:
+    reach = Reach(
+        level="workspace-write",
+        network="off",
+        workspace='/Users/u/my "work"',
+        home="/Users/u",
+        temporary="/private/tmp/tw",
+        cache="/Users/u/Library/tw",
+        hidden=("/Users/u/data",),
+        visible=("/Users/u/data/spool",),
+    )
+    lines = profile(reach).splitlines()
+    assert lines[:2] == ["(version 1)", "(deny default)"]
+    allowed = '(subpath "/Users/u/my \\"work\\"") (subpath "/private/tmp/tw") (subpath "/Users/u/Library/tw")'
+    assert f"(allow file-write* {allowed})" in lines
+    guarded = next(line for line in lines if line.startswith("(deny file-write* (subpath"))
+    assert guarded.startswith('(deny file-write* (subpath "/Users/u/my \\"work\\"/.turnwright")')
+    git = r"(hooks|config|config\.worktree|commondir|modules)(/|$)"
+    assert rf"""(deny file-write* (regex #"^/Users/u/my\ .work./(.*/)?\.git/{git}"))""" in lines
+    hidden = next(line for line in lines if line.startswith("(deny file-read* file-write*"))
+    assert '(subpath "/Users/u/.ssh")' in hidden and hidden.endswith('(subpath "/Users/u/data"))')
+    assert lines[-2:] == [
+        '(allow file-read* (subpath "/Users/u/data/spool"))',
+        '(allow network* (local ip "localhost:*"))',
+    ], "what is said last decides"
+    read_only = profile(msgspec.structs.replace(reach, level="read-only", network="open"))
+    assert "/Users/u/my" not in read_only and read_only.endswith("(allow network*)\n")
 
 
 def _running() -> list[str]:

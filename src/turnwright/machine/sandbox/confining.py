@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from turnwright.machine.ready import Ready, at_once, nothing
 from turnwright.machine.sandbox.bubblewrap import INSIDE, TEMPORARY, mounts_of, options_of, rules_of
 from turnwright.machine.sandbox.lite import lite_rules_of, only_workspace_rules_of
+from turnwright.machine.sandbox.macos import PROGRAM, profile
 from turnwright.machine.sandbox.means import Means
 from turnwright.machine.sandbox.nested import Nested
 from turnwright.machine.sandbox.reach import Reach, guarded
@@ -98,6 +99,9 @@ class Sandbox:
         return await asyncio.to_thread(self._ready, argv, env, cwd_fd, talks, only_workspace)
 
     def _ready(self, argv: Sequence[str], env: Mapping[str, str], cwd_fd: int, talks: bool, narrow: bool) -> Ready:
+        if self._means.tier == "macos":
+            given = {**env, "TMPDIR": self.reach.temporary}
+            return Ready(argv=(PROGRAM, "-p", profile(self.reach), *argv), env=given)
         status = os.fstat(cwd_fd)
         plan: dict[str, Any] = {
             "argv": [os.fsencode(one) for one in argv],
