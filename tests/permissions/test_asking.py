@@ -22,7 +22,6 @@ from turnwright.kernel.ports import Model
 from turnwright.providers.script import Call, Script, Step
 from turnwright.providers.scripted import ScriptedModel
 from turnwright.schema.facts import ApprovalAnswered, ApprovalAsked, Note, ToolEnded, visibility_of
-from turnwright.schema.settings import Settings
 from turnwright.schema.trust import entry_of
 
 TOUCH = 'python3 -c \'open("made", "a").write("x")\''
@@ -75,8 +74,7 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("TURNWRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TURNWRIGHT_PERMISSIONS__AUTONOMY")
-    if hasattr(Settings(), "machine"):
-        monkeypatch.setenv("TURNWRIGHT_MACHINE__SANDBOX", "off")  # on any machine what is shown here is asked
+    monkeypatch.setenv("TURNWRIGHT_MACHINE__SANDBOX", "off")  # on any machine what is shown here is asked
     return Place(tmp_path)
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from turnwright.cli.main import main
 from turnwright.schema.permissions import Permissions, Rule, RuleLayer
-from turnwright.schema.settings import Settings
 from turnwright.session.permissions.matching import matches, may_match
 from turnwright.session.permissions.syntax import UNKNOWN
 
@@ -49,6 +48,7 @@ COLUMNS = [*((str(level), "none") for level in range(5)), ("2", "namespaces"), (
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TURNWRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TURNWRIGHT_PERMISSIONS__AUTONOMY")
+    monkeypatch.setenv("TURNWRIGHT_MACHINE__SANDBOX", "off")  # on any machine the same is shown
     (tmp_path / "work").mkdir()
     (tmp_path / "home").mkdir()
     monkeypatch.chdir(tmp_path / "work")
@@ -164,15 +164,15 @@ steps:
 def test_a_run_where_nobody_sits_says_what_it_was_denied(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = home / "script.yaml"
     script.write_text(SCRIPT)
-    words = ["run", "go", "--model", f"scripted/{script}", "--output", "json", "--set", "machine.sandbox=off"]
-    code = main(words if hasattr(Settings(), "machine") else words[:-2])
+    words = ["run", "go", "--model", f"scripted/{script}", "--output", "json"]
+    code = main(words)
     result = json.loads(capfd.readouterr().out)
     assert (code, result["reason"], result["is_error"], result["text"]) == (58, "needs-user", True, "I could not.")
     (denial,) = result["denials"]
     assert (denial["tool"], denial["segment"]) == ("bash", "python3 -c print(1)")
     assert denial["rule"] == "autonomy 2: a command that may do anything, and there is no sandbox"
     assert "--autonomy" in result["remedy"]
-    assert main([*words[:6], "--autonomy", "4"]) == 0
+    assert main([*words, "--autonomy", "4"]) == 0
 
 
 def test_other_rules_on_what_has_been(home: Path, capfd: pytest.CaptureFixture[str]) -> None:

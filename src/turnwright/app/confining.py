@@ -14,7 +14,7 @@ from turnwright.machine.sandbox.means import Found, Means, means_here, means_of
 from turnwright.machine.sandbox.reach import Reach
 from turnwright.machine.sandbox.scratch import Scratch
 from turnwright.schema.errors import InputError, SandboxError
-from turnwright.schema.sandbox import SandboxLevel, SandboxTier
+from turnwright.schema.sandbox import UNCONFINED, Confinement, SandboxLevel, SandboxTier
 from turnwright.schema.settings import MachineSettings
 
 SANDBOX_FOLDER = "sandbox"
@@ -57,6 +57,15 @@ async def tried_here() -> Found:
             return await means_here(keeper, Path(own))
     finally:
         await keeper.close()
+
+
+async def confinement_of(loaded: Loaded) -> Confinement:
+    """What would hold the commands of a session here, without one."""
+    settings = loaded.settings.machine
+    level = level_of(settings, may_write=True)
+    if level == "off":
+        return UNCONFINED
+    return chosen(await tried_here(), settings).confinement(level, settings.network)
 
 
 def level_of(settings: MachineSettings, *, may_write: bool) -> SandboxLevel:

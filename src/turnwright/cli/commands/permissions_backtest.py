@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from turnwright.app.confining import confinement_of
 from turnwright.app.continuing import opening_of
 from turnwright.app.permitted_tools import RealGround, permits_for
 from turnwright.app.reading import facts_of, named_conversation, open_for_reading
@@ -20,7 +21,6 @@ from turnwright.cli.options import add_config_options, add_json_option, flags_of
 from turnwright.cli.terminal import Terminal
 from turnwright.config.load import Loaded, load
 from turnwright.schema.ids import ConversationId
-from turnwright.schema.sandbox import UNCONFINED
 from turnwright.session.permissions.backtest import Call, backtest_rules
 from turnwright.tools.registry import FunctionTool
 from turnwright.tools.standard import standard_tools
@@ -62,12 +62,13 @@ async def _tried(loaded: Loaded, tried: Loaded, names: Sequence[str]) -> list[tu
     specs = [FunctionTool.of(each).spec for each in standard_tools()]
     effects = {spec.name: spec.effect for spec in specs}
     found = []
+    confinement = await confinement_of(tried)
     async with open_for_reading(loaded) as journal:
         for name in names:
             conversation_id = await named_conversation(journal, name)
             facts = await facts_of(journal, conversation_id)
             workspace = Path(opening_of(facts).workspace)
-            policy = permits_for(tried, workspace, lambda: UNCONFINED).policy()
+            policy = permits_for(tried, workspace, lambda: confinement).policy()
             calls = list(backtest_rules(facts, policy, effects, RealGround(workspace)))
             found.append((conversation_id, calls))
     return found

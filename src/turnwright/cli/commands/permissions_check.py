@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Iterator
 from typing import Any, get_args
 
 import msgspec
 
+from turnwright.app.confining import confinement_of
 from turnwright.app.permitted_tools import permits_for
 from turnwright.cli.exit_codes import ExitCode
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_json_option, loaded_config
 from turnwright.cli.terminal import Terminal
 from turnwright.schema.errors import InputError
-from turnwright.schema.sandbox import Confinement, SandboxTier
+from turnwright.schema.sandbox import UNCONFINED, Confinement, SandboxTier
 from turnwright.schema.verdicts import Effect
 from turnwright.session.permissions.decide import Decision
 from turnwright.tools.registry import FunctionTool
@@ -32,8 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tier",
         choices=get_args(SandboxTier),
-        default="none",
-        help="as if commands were held by this sandbox, with the network off",
+        help="as if commands were held by this sandbox, with the network off (default: what holds them here)",
     )
     add_config_options(parser)
     add_json_option(parser)
@@ -43,9 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """0 where it would simply run, 58 where it would be asked about or denied."""
     workspace = workspace_of(args.cwd)
     loaded = loaded_config(args, workspace)
-    confinement = Confinement()
-    if args.tier != "none":
-        confinement = Confinement(level="workspace-write", tier=args.tier, network="off")
+    confinement = asyncio.run(confinement_of(loaded)) if args.tier is None else _confined(args.tier)
     permits = permits_for(loaded, workspace, lambda: confinement)
     decision = permits.decide(args.tool, _effect(args.tool), _arguments(args.input))
     if args.json:
@@ -53,6 +52,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         Terminal(sys.stdout).lines(_lines(decision))
     return ExitCode.DONE if decision.action == "allow" else ExitCode.PERMISSION
+
+
+def _confined(tier: SandboxTier) -> Confinement:
+    return UNCONFINED if tier == "none" else Confinement(level="workspace-write", tier=tier, network="off")
 
 
 def _effect(name: str) -> Effect:
