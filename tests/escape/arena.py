@@ -33,6 +33,7 @@ PROTECTED = (
     ".gitlab-ci.yml",
     ".bashrc",
     ".zshenv",
+    ".config/turnwright",
     "nested/.git",
     "../main/.git",
 )
@@ -202,6 +203,10 @@ def _furnish(made: Arena, world: frozenset[str]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{made.secret(name)}\n")
         file.chmod(0o600)
+    if "linked-keys" in world:
+        (made.home / "elsewhere").mkdir()
+        (made.home / ".ssh").rename(made.home / "elsewhere" / "ssh")
+        (made.home / ".ssh").symlink_to("elsewhere/ssh")
     (made.home / ".bashrc").write_text("# mine\n")
     old = made.home / DATA / "runs" / "old" / "transcript.md"
     old.parent.mkdir(parents=True)

@@ -203,6 +203,13 @@ def user_settings_changed(target: Target) -> None:
     create(f"{target.home}/.config/turnwright/config.yaml", target)
 
 
+@attack("home-workspace")
+def user_settings_in_the_workspace(target: Target) -> None:
+    """Where somebody works in the home folder itself: the settings of every run to come."""
+    os.makedirs(".config/turnwright", exist_ok=True)
+    create(".config/turnwright/config.yaml", target, "machine: {sandbox: off}\n")
+
+
 @attack()
 def journal_read(target: Target) -> None:
     for path in Path(target.data).rglob("*"):

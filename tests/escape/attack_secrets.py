@@ -52,6 +52,12 @@ def key_through_a_link(target: Target) -> None:
     show("link/id_ed25519")
 
 
+@attack("linked-keys")
+def key_where_the_users_own_link_leads(target: Target) -> None:
+    """Those who keep such files elsewhere and link them into place."""
+    show(f"{target.home}/elsewhere/ssh/id_ed25519")
+
+
 @attack()
 def key_by_hard_link(target: Target) -> None:
     os.link(f"{target.home}/.ssh/id_ed25519", "mine")

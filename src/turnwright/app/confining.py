@@ -110,6 +110,7 @@ def _sandbox(
         writable=tuple(_writable(path) for path in settings.write),
         hidden=tuple(str(path.resolve()) for path in (folders.data, folders.state)),
         visible=(str((folders.data / SPOOL_FOLDER).resolve()),),
+        kept=(str(folders.config.resolve()),),
     )
     return Sandbox(reach, means, own, door, scratch)
 

@@ -37,6 +37,8 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """Besides the credentials below `home`."""
     visible: tuple[str, ...] = ()
     """May be read though they lie below what is hidden."""
+    kept: tuple[str, ...] = ()
+    """May be read and not changed, also inside a writable folder: what tells Turnwright itself what to do."""
 
 
 class Guarded(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,8 @@ def guarded(reach: Reach, repositories: Iterable[str], stubs: Set[str]) -> tuple
     for root in writable_roots(reach):
         for name in RUNS_CODE:
             look.guard(root, name, "read")
+        for path in _below(reach.kept, root):
+            look.guard(root, path, "read")
         for path in _below(credentials_of(reach), root):
             look.guard(root, path, "nothing")
         look.guard_git(root)
