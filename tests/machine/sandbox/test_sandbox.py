@@ -15,7 +15,9 @@ from sandbox_ground import Ground
 from turnwright.machine.port import Command, run
 from turnwright.machine.sandbox.filter import filter_for
 from turnwright.machine.sandbox.macos import profile
+from turnwright.machine.sandbox.means import Found, Means, Tried
 from turnwright.machine.sandbox.reach import Reach
+from turnwright.machine.sandbox.remembered import key_of, recall, remember
 from turnwright.machine.sandbox.stubs import Stubs
 from turnwright.machine.sandbox.syscalls import PROCESSORS
 from turnwright.schema.errors import SandboxError
@@ -133,6 +135,18 @@ def test_every_jump_of_the_filter_lands_in_it(machine: str) -> None:
     rows = list(struct.iter_unpack("HBBI", program))
     ahead = [at + 1 + max(yes, no) for at, (code, yes, no, _) in enumerate(rows) if code & 7 == 5]
     assert max(ahead) < len(rows) and rows[-1][:3] == (6, 0, 0)
+
+
+def test_what_was_tried_is_kept_until_something_changes(tmp_path: Path) -> None:
+    found = Found(
+        tried=(Tried(tier="namespaces", why="no"), Tried(tier="kernel-lite", means=Means(tier="kernel-lite")))
+    )
+    remember(tmp_path, "as it is", found)
+    assert recall(tmp_path, "as it is", Found) == found
+    assert recall(tmp_path, "something else", Found) is None
+    (tmp_path / "tried.json").write_bytes(b"{cut")
+    assert recall(tmp_path, "as it is", Found) is None
+    assert key_of("/bin/sh") != key_of(None)
 
 
 def test_it_says_what_holds() -> None:

@@ -21,6 +21,7 @@ from turnwright.machine.processes import start
 from turnwright.machine.sandbox.filter import SocketReach, filter_for
 from turnwright.machine.sandbox.landlock import Landlock, landlock_here
 from turnwright.machine.sandbox.reach import Reach
+from turnwright.machine.sandbox.remembered import BOOT, key_of, recall, remember
 from turnwright.schema.errors import MachineError
 from turnwright.schema.sandbox import Confinement, NetworkReach, SandboxLevel, SandboxTier
 
@@ -103,10 +104,16 @@ _found: list[Found] = []
 
 
 async def means_here(keeper: Keeper, own: Path) -> Found:
-    """Tried once in a process, below `own`."""
+    """Tried once in a process, below `own`; and where all went well, once for all processes until the next start."""
     if not _found:
         own = _private(own)
-        _found.append(await _try_all(keeper, own, candidates()))
+        key = key_of(shutil.which("bwrap", path=SYSTEM_PATH)) if BOOT.exists() else ""
+        found = recall(own, key, Found) if key else None
+        if found is None:
+            found = await _try_all(keeper, own, candidates())
+            if key and found.best is not None:
+                remember(own, key, found)
+        _found.append(found)
     return _found[0]
 
 
