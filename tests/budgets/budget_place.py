@@ -39,4 +39,5 @@ class Streamed:
 
 
 def notes(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(line["code"], line["text"]) for line in lines if line["type"] == "note"]
+    """What is said of budgets, and not of what confines commands on this machine."""
+    return [(line["code"], line["text"]) for line in lines if line["type"] == "note" and line["code"] != "sandbox"]
