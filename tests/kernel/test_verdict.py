@@ -30,6 +30,7 @@ STOP = Finish(raw="stop", finish="stop")
 LENGTH = Finish(raw="length", finish="length")
 FILTER = Finish(raw="content_filter", finish="content_filter")
 CALLS = Finish(raw="tool_calls", finish="tool_calls")
+BROKEN = Finish(raw="MALFORMED_FUNCTION_CALL", finish="other", is_broken_call=True)
 FAILED = Finish(raw="error", finish="error")
 ERROR = StreamError(kind="overloaded", message="busy")
 GOOD_CALL = (ToolCallStart(id="a", name="read"), ToolCallArguments(fragment="{}", id="a"))
@@ -52,6 +53,9 @@ TABLE: list[tuple[tuple[Part, ...], Closed, Verdict]] = [
     ((*GOOD_CALL, STOP), EOF, "tool_calls"),
     ((*GOOD_CALL, Done()), EOF, "tool_calls"),
     ((*BAD_CALL, CALLS), EOF, "malformed_call"),
+    ((Text("I read."), BROKEN), EOF, "malformed_call"),
+    ((*GOOD_CALL, BROKEN), EOF, "tool_calls"),
+    ((BROKEN,), EOF, "empty"),
     ((*GOOD_CALL, *BAD_CALL, CALLS), EOF, "malformed_call"),
     ((ReasoningPart("hm"), STOP), EOF, "reasoning_only"),
     ((ReasoningPart("hm"), Text(" \n"), STOP), EOF, "reasoning_only"),

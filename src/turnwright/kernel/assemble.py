@@ -45,6 +45,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     finish_raw: str | None = None
     """As on the wire; None where the provider gave no word for it."""
     finish: FinishClass | None = None
+    is_broken_call: bool = False
+    """The provider could not make out a call that the model began."""
     usage: Usage | None = None
     reported: Usage | None = None
     cost_usd: float | None = None
@@ -321,6 +323,7 @@ class Assembly:
             ),
             finish_raw=(finish.raw or None) if finish else None,
             finish=finish.finish if finish else None,
+            is_broken_call=finish is not None and finish.is_broken_call,
             usage=self._usage,
             reported=self._reported,
             cost_usd=self._cost_usd,

@@ -43,6 +43,8 @@ def decide(
         case "complete" | "tool_calls" | "malformed_call":
             if message.calls:
                 return Act(message.calls)
+            if verdict == "malformed_call":
+                return End("provider-error", "the model began a tool call that its provider could not make out")
             return AskAgain() if next_mode else End("stop")
         case "length":
             return End("length", "the provider cut the reply at its output limit")

@@ -40,6 +40,8 @@ def _verdict_of_words(reply: Reply) -> Verdict:
         return "refused"
     if message.calls:
         return "malformed_call" if any(call.problem for call in message.calls) else "tool_calls"
+    if reply.is_broken_call and message.text.strip():
+        return "malformed_call"
     if message.text.strip() or reply.others:
         return "complete"
     return "reasoning_only" if message.reasoning else "empty"

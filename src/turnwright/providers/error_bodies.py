@@ -169,7 +169,7 @@ def _said_in(body: Mapping[str, Any], depth: int) -> Said | None:
     if body.get("success") is False and isinstance(errors, list) and errors and isinstance(errors[0], Mapping):
         return _said_by(errors[0], depth)  # Cloudflare, in front of anything
     if isinstance(error, str) and error:
-        code = body.get("code")
+        code = body.get("code") or body.get("error_type") or body.get("status_code")
         return Said(message=_short(error), code=_word(code), kind=kind_of_word(code))
     if body.get("object") == "error" or (body.get("type") == "error" and "message" in body):
         return _said_by(body, depth)

@@ -97,6 +97,8 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     raw: str
     finish: FinishClass
+    is_broken_call: bool = False
+    """The model began a call, and the provider could not make one of what it wrote."""
 
 
 class Done(msgspec.Struct, frozen=True, gc=False, tag_field="part", tag="done"):

@@ -236,6 +236,10 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
         [{"candidates": [{"index": 1, "content": {"parts": [{"text": "two"}]}}], "responseId": "x"}],
         [Start(response_id="x")],
     ),
+    "a call that the provider could not make out": (
+        [{"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}],
+        [Finish(raw="MALFORMED_FUNCTION_CALL", finish="other", is_broken_call=True)],
+    ),
     "a blocked prompt": (
         [{"promptFeedback": {"blockReason": "SAFETY"}}],
         [Raw("promptFeedback", '{"blockReason":"SAFETY"}'), Finish(raw="", finish="content_filter")],

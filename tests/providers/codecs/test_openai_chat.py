@@ -76,9 +76,14 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
         [START],
     ),
     "text without a model's name stays text": ([{"choices": [{"delta": {"content": "Hi"}}]}], [Text("Hi")]),
-    "reasoning under either name": (
-        [delta(reasoning_content="a"), delta(reasoning="b"), delta(reasoning="c", reasoning_content="c")],
-        [START, ReasoningPart("a"), ReasoningPart("b"), ReasoningPart("c")],
+    "reasoning under any of its names": (
+        [
+            delta(reasoning_content="a"),
+            delta(reasoning="b"),
+            delta(reasoning="c", reasoning_content="c"),
+            delta(reasoning_text="d"),
+        ],
+        [START, ReasoningPart("a"), ReasoningPart("b"), ReasoningPart("c"), ReasoningPart("d")],
     ),
     "reasoning details are joined at the end": (
         [
@@ -120,6 +125,29 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
     "an error in the stream": (
         [{"error": {"message": "busy", "code": "429", "type": "x"}}],
         [StreamError(kind="rate_limit", message="busy", code="429")],
+    ),
+    "an error beside a choice that only says that it failed": (
+        [
+            delta(content="half"),
+            {
+                "error": {"code": "rate_limit_exceeded", "message": "Provider gone"},
+                "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}],
+            },
+        ],
+        [
+            START,
+            Text("half"),
+            StreamError(kind="rate_limit", message="Provider gone", code="rate_limit_exceeded"),
+            Finish(raw="error", finish="error"),
+        ],
+    ),
+    "an error event without an object": (
+        [{"type": "error", "message": "boom", "code": 503}],
+        [StreamError(kind="overloaded", message="boom", code="503")],
+    ),
+    "an error as text with its type": (
+        [{"error": "busy", "error_type": "overloaded"}],
+        [StreamError(kind="overloaded", message="busy", code="overloaded")],
     ),
     "an error as text": ([{"error": "busy"}], [StreamError(kind="server", message="busy")]),
     "vLLM's error": (
@@ -164,6 +192,35 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
             Finish(raw="error", finish="error"),
             StreamError(kind="server", message="The provider ended the reply with 'error'.", code="error"),
         ],
+    ),
+    "a request that the server gave up": (
+        [{"choices": [{"delta": {}, "finish_reason": "abort"}]}],
+        [
+            Finish(raw="abort", finish="error"),
+            StreamError(kind="server", message="The provider ended the reply with 'abort'.", code="abort"),
+        ],
+    ),
+    "a call that the provider could not make out": (
+        [{"choices": [{"delta": {}, "finish_reason": "function_call_filter: MALFORMED_FUNCTION_CALL"}]}],
+        [Finish(raw="function_call_filter: MALFORMED_FUNCTION_CALL", finish="other", is_broken_call=True)],
+    ),
+    "a filter's reason from the dialect behind it": (
+        [{"choices": [{"delta": {}, "finish_reason": "SAFETY"}]}],
+        [Finish(raw="SAFETY", finish="content_filter")],
+    ),
+    "usage inside the choice": (
+        [
+            {
+                "choices": [
+                    {
+                        "delta": {"content": "Hi"},
+                        "finish_reason": None,
+                        "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+                    }
+                ]
+            }
+        ],
+        [Text("Hi"), UsagePart(usage=Usage(input=3, output=2), reported=Usage(input=3, output=2))],
     ),
     "not JSON": (["<html>"], [Raw("unreadable", "<html>")]),
     "JSON of another kind": (["[1,2]"], [Raw("foreign", "[1,2]")]),

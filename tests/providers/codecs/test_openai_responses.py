@@ -153,6 +153,32 @@ STREAMS: dict[str, tuple[list[dict[str, Any] | str], list[Part]]] = {
             *CALLED,
         ],
     ),
+    "a call and a text that come whole, and nothing else": (
+        [
+            event("output_item.added", item=CALL | {"arguments": ""}),
+            event("function_call_arguments.done", arguments='{"path":"a"}'),
+            event("output_text.done", 1, content_index=0, text="Hi"),
+            event("output_text.done", 1, content_index=0, text="Hi"),
+            event("refusal.done", 2, content_index=0, refusal="No"),
+            completed(),
+        ],
+        [
+            ToolCallStart(index=0, id="c", name="read"),
+            ToolCallArguments(fragment='{"path":"a"}', index=0),
+            Text("Hi"),
+            Refusal("No"),
+            *CALLED,
+        ],
+    ),
+    "a last account that leaves out what came first": (
+        [
+            event("output_item.added", 0, item={"type": "reasoning", "id": "rs"}),
+            event("output_item.added", 1, item=MESSAGE | {"id": "m", "content": []}),
+            event("output_text.delta", 1, content_index=0, item_id="m", delta="Hi"),
+            completed(MESSAGE | {"id": "m"}),
+        ],
+        [Text("Hi"), *STOPPED],
+    ),
     "a call without indices": (
         [
             {"type": "response.output_item.added", "item": MESSAGE},

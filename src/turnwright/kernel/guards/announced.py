@@ -1,7 +1,7 @@
 """Replies that end by saying what will be done, and do not do it: "Let me run the tests."
 
 Only the last sentence counts, and only where it begins as an announcement and goes on with what a tool could do. A plan
-in plan mode, a question and an offer are none.
+in plan mode, a question and an offer are none. A call of which the provider says that it could not read it is one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Announced:
                 return ()
 
     def _replied(self, fact: ModelReplied) -> Sequence[Judgement]:
-        announced = announcement(fact.message.text) if fact.verdict == "complete" and not fact.message.calls else ""
+        announced = "" if fact.message.calls else _announced(fact)
         if not announced or not self._could_act:
             self._row = 0
             return ()
@@ -72,7 +72,18 @@ class Announced:
         if self._row > self._settings.nudges:
             said = wording.said(NAME, wording.announced_for_nothing(self._row))
             return [ForceAnswer(guard=NAME, why=why, said=said, evidence=evidence)]
-        return [Nudge(guard=NAME, why=why, said=wording.said(NAME, wording.DO_IT), evidence=evidence)]
+        words = wording.CALL_AGAIN if fact.verdict == "malformed_call" else wording.DO_IT
+        return [Nudge(guard=NAME, why=why, said=wording.said(NAME, words), evidence=evidence)]
+
+
+def _announced(fact: ModelReplied) -> str:
+    match fact.verdict:
+        case "complete":
+            return announcement(fact.message.text)
+        case "malformed_call":
+            return "a tool call that the provider could not make out"
+        case _:
+            return ""
 
 
 def announcement(text: str) -> str:

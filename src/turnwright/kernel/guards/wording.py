@@ -111,6 +111,11 @@ DO_IT = (
     "if the task is done, say so and what was done."
 )
 
+CALL_AGAIN = (
+    "You began a tool call that could not be read, and nothing was run. Make the call again, with one of the tools you "
+    "have and plain JSON for its arguments."
+)
+
 
 def announced_for_nothing(times: int) -> str:
     return f"{times} times in a row you announced an act and did not do it. {LAST_STEP}"

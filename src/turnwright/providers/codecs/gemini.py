@@ -57,6 +57,8 @@ FINISHES: dict[str, FinishClass] = {
     "IMAGE_RECITATION": "content_filter",
 }
 
+BROKEN_CALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+
 FOREIGN_CALL = "skip_thought_signature_validator"
 """What the provider documents for calls that another model made: without a signature it refuses them."""
 
@@ -237,7 +239,8 @@ def _read_candidate(state: State, candidate: _Candidate, data: bytes, parts: lis
     raw = candidate.finishReason
     if isinstance(raw, str) and raw:
         finish = FINISHES.get(raw, "other")
-        parts.append(Finish(raw=raw, finish="tool_calls" if finish == "stop" and state.calls else finish))
+        finish = "tool_calls" if finish == "stop" and state.calls else finish
+        parts.append(Finish(raw=raw, finish=finish, is_broken_call=raw in BROKEN_CALLS))
     return state
 
 

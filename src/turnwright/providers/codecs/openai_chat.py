@@ -57,16 +57,29 @@ FINISHES: dict[str, FinishClass] = {
     "end_turn": "stop",
     "length": "length",
     "max_tokens": "length",
+    "max_output_tokens": "length",
     "model_length": "length",
+    "model_context_window_exceeded": "length",
     "tool_calls": "tool_calls",
     "tool_use": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "content_filter",
     "sensitive": "content_filter",
+    "refusal": "content_filter",
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "blocklist": "content_filter",
+    "prohibited_content": "content_filter",
+    "spii": "content_filter",
     "error": "error",
     "network_error": "error",
     "insufficient_system_resource": "error",
+    "abort": "error",
 }
+"""Also what hosts hand through from the dialect behind them. vLLM says `abort` of a request that it gave up."""
+
+BROKEN_CALLS = ("malformed_function_call", "unexpected_tool_call")
+"""Inside what Gemini gives as a reason here: `function_call_filter: MALFORMED_FUNCTION_CALL`."""
 
 THINK: dict[str, Any] = {"reasoning_effort": "high"}
 THINK_LESS: dict[str, Any] = {"reasoning_effort": "low"}
@@ -93,6 +106,7 @@ class _Words(msgspec.Struct, gc=False):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_text: Any = None
     reasoning_details: Any = None
     refusal: Any = None
     tool_calls: list[_Call] | None = None
@@ -107,6 +121,8 @@ class _Choice(msgspec.Struct, gc=False):
     message: _Words | None = None
     finish_reason: Any = None
     error: Any = None
+    usage: Any = None
+    """Where Moonshot puts it."""
 
 
 class _Body(msgspec.Struct):
@@ -119,6 +135,7 @@ class _Body(msgspec.Struct):
     object: Any = None
     code: Any = None
     type: Any = None
+    error_type: Any = None
     message: Any = None
 
 
@@ -143,6 +160,7 @@ class _QuickChoice(msgspec.Struct, gc=False):
     finish_reason: _Nothing = None
     index: Literal[0] | None = None
     error: _Nothing = None
+    usage: _Nothing = None
 
 
 class _Quick(msgspec.Struct, gc=False):
@@ -254,37 +272,40 @@ def _read(state: State, body: _Body) -> tuple[State, Sequence[Part]]:
     if not state.started and (body.model or body.id):
         state = msgspec.structs.replace(state, started=True)
         parts.append(Start(model=text_of(body.model), response_id=text_of(body.id)))
-    details = state.details
+    # Before the choices: a router that gives up says why beside a choice that only says that it did.
+    error = _error(body) if body.error or body.object == "error" or body.type == "error" else None
+    if error:
+        parts.append(error)
+    details, usage = state.details, body.usage
     for choice in body.choices or ():
         if choice.index:
             continue  # only the first choice is the reply
         words = choice.delta if state.stream and choice.delta is not None else choice.message or choice.delta
         if words is not None:
             details = _read_words(words, details, state.stream, parts)
-        _read_finish(choice, parts)
+        _read_finish(choice, error is not None, parts)
+        usage = usage or choice.usage
     if details is not state.details:
         state = msgspec.structs.replace(state, details=details)
-    usage = body.usage or (body.x_groq.get("usage") if isinstance(body.x_groq, dict) else None)
+    usage = usage or (body.x_groq.get("usage") if isinstance(body.x_groq, dict) else None)
     if isinstance(usage, dict) and (part := _usage(usage)):
         parts.append(part)
-    error = _error(body) if body.error or body.object == "error" else None
-    if error:
-        parts.append(error)
-    elif not state.stream:
+    if not state.stream and not error:
         parts.append(Done())  # a document that parsed is whole: its end is the terminal frame
     return state, parts
 
 
 def _error(body: _Body) -> StreamError | None:
-    fields = {"object": body.object, "code": body.code, "type": body.type, "message": body.message}
-    return error_in({"error": body.error, **fields})
+    fields = {"object": body.object, "code": body.code, "type": body.type, "error_type": body.error_type}
+    return error_in({"error": body.error, "message": body.message, **fields})
 
 
 def _read_words(words: _Words, details: _Details, stream: bool, parts: list[Part]) -> _Details:
-    said = text_of(words.reasoning_content) or text_of(words.reasoning)
+    plain = text_of(words.reasoning_content) or text_of(words.reasoning) or text_of(words.reasoning_text)
+    said = plain
     for detail in lists_of_objects(words.reasoning_details):
         details = (details, detail)
-        if not text_of(words.reasoning_content) and not text_of(words.reasoning):
+        if not plain:
             said += text_of(detail.get("text")) or text_of(detail.get("summary"))
     if said:
         parts.append(ReasoningPart(said))
@@ -351,15 +372,16 @@ def _signature(extra: object) -> str:
             return ""
 
 
-def _read_finish(choice: _Choice, parts: list[Part]) -> None:
+def _read_finish(choice: _Choice, is_explained: bool, parts: list[Part]) -> None:
     error = error_in({"error": choice.error}) if choice.error else None
     if error:
         parts.append(error)
     raw = choice.finish_reason
     if isinstance(raw, str) and raw:
         finish = FINISHES.get(raw, FINISHES.get(raw.lower(), "other"))
-        parts.append(Finish(raw=raw, finish=finish))
-        if finish == "error" and not error:
+        broken = finish == "other" and raw.lower().endswith(BROKEN_CALLS)
+        parts.append(Finish(raw=raw, finish=finish, is_broken_call=broken))
+        if finish == "error" and not error and not is_explained:
             parts.append(StreamError(kind="server", message=f"The provider ended the reply with {raw!r}.", code=raw))
 
 

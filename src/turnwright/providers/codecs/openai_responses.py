@@ -61,6 +61,8 @@ DELTAS = (
     "response.refusal.delta",
 )
 
+WHOLES = ("response.output_text.done", "response.refusal.done", "response.function_call_arguments.done")
+"""Repeat what deltas said; from hosts that send no deltas, they are all there is."""
 
 UNFINISHED: dict[str, ErrorKind] = {
     "failed": "server",
@@ -161,6 +163,8 @@ def _read(state: State, event: _Event, data: bytes) -> tuple[State, Sequence[Par
     match event.type:
         case str(kind) if kind in DELTAS:
             return _read_delta(state, event, kind, index)
+        case str(kind) if kind in WHOLES:
+            return _read_whole(state, event, kind, index)
         case "response.output_item.added" if isinstance(event.item, dict):
             return _begun(state, index, event.item)
         case "response.output_item.done" if isinstance(event.item, dict):
@@ -180,11 +184,26 @@ def _read_delta(state: State, event: _Event, kind: str, index: int) -> tuple[Sta
     state, begun = _begun(state, index, {})
     if kind in ("response.output_text.delta", "response.refusal.delta"):
         state = _spoke(state, "text", index, event.content_index)
-    elif kind != "response.function_call_arguments.delta":
+    elif kind == "response.function_call_arguments.delta":
+        state = _spoke(state, "arguments", index, None)
+    else:
         state = _spoke(state, "reasoning", index, None)
     if event.output_index == index:
         state = msgspec.structs.replace(state, running=(kind, index, event.content_index))
     return state, (*begun, *_said_now(kind, text_of(event.delta), index))
+
+
+def _read_whole(state: State, event: _Event, kind: str, index: int) -> tuple[State, Sequence[Part]]:
+    if kind == "response.function_call_arguments.done":
+        if ("arguments", index, None) in state.spoken or not text_of(event.arguments):
+            return state, ()
+        return _spoke(state, "arguments", index, None), (ToolCallArguments(fragment=event.arguments, index=index),)
+    said = text_of(event.text) if kind == "response.output_text.done" else text_of(event.refusal)
+    if not said or _said(state, index, event.content_index):
+        return state, ()
+    state, begun = _begun(state, index, {})
+    state = _spoke(state, "text", index, event.content_index)
+    return state, (*begun, Refusal(said) if kind == "response.refusal.done" else Text(said))
 
 
 def _said_now(kind: str, delta: str, index: int) -> Sequence[Part]:
@@ -249,7 +268,7 @@ def _read_item(state: State, item: dict[str, Any], index: int) -> tuple[State, S
             return state, (*begun, Raw(text_of(kind), json_text(item)))
 
 
-def _said(state: State, index: int, piece: int) -> bool:
+def _said(state: State, index: int, piece: object) -> bool:
     return ("text", index, piece) in state.spoken or ("text", index, None) in state.spoken
 
 
@@ -286,7 +305,8 @@ def _read_document(state: State, data: bytes) -> tuple[State, Sequence[Part]]:
 def _read_end(state: State, response: dict[str, Any]) -> tuple[State, Sequence[Part]]:
     parts: list[Part] = []
     for index, item in enumerate(lists_of_objects(response.get("output"))):
-        state, more = _read_item(state, item, index)
+        # By id: what came before it in the stream need not stand before it here.
+        state, more = _read_item(state, item, state.items.get(text_of(item.get("id")), index))
         parts.extend(more)
     parts.extend(_usage(response.get("usage")))
     if error := error_in(response):
