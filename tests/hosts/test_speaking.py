@@ -79,6 +79,8 @@ def test_stop_ends_the_turn_within_a_second(place: Place) -> None:
     again = place.told("stop", host.id)
     assert (again.returncode, again.stdout) == (42, "")
     assert "is not running: its last turn has ended" in again.stderr
+    place.told("queue", host.id, "and after that")
+    assert place.told("stop", host.id).stderr == again.stderr
     assert "and then" in place.told("queue", host.id).stdout
 
 

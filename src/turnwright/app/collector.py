@@ -69,7 +69,7 @@ class _Heard(logging.Handler):
     said = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said = f": {' '.join(record.getMessage().split())[:300]}"
+        self.said = f": {' '.join(record.getMessage().split())[:300].rstrip('.')}"
 
 
 def _batches(spans: Sequence[OtelSpan]) -> Iterator[Sequence[OtelSpan]]:

@@ -127,8 +127,10 @@ async def stop(loaded: Loaded, name: str) -> tuple[ConversationId, str]:
 
     async def to_disk() -> str:
         async with open_for_reading(loaded) as journal:
-            last = (await journal.tail(conversation_id, 1))[-1].fact
-        if isinstance(last, TurnEnded):
+            facts = [each.fact for each in await facts_of(journal, conversation_id)]
+        # What is admitted, named or noted between turns comes after the end of the last one.
+        turns = [fact for fact in facts if isinstance(fact, TurnStarted | TurnEnded)]
+        if not turns or isinstance(turns[-1], TurnEnded):
             raise InputError(f"Conversation {conversation_id} is not running: its last turn has ended.")
         raise InputError(
             f"Conversation {conversation_id} is not running: its turn was interrupted.",
