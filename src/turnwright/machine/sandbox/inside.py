@@ -12,28 +12,31 @@ go to the warden through another: `s` the command runs; `f` it could not be star
 on stderr; `x` it ended: exit code, how many other processes still run.
 """
 
-# pathlib would double the time this takes to start.
+# pathlib would double the time this takes to start; typing, and the enums of signal, cost as much as the rest.
 # ruff: noqa: PTH123, PTH208
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # not `signal`, for the same reason
 import ctypes
 import marshal
 import os
 import select
-import signal
 import stat
 import struct
 import sys
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 REPORT = struct.Struct("<cii")
 RESET = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
+    _signal.SIGINT,
+    _signal.SIGTERM,
+    _signal.SIGHUP,
+    _signal.SIGQUIT,
+    _signal.SIGPIPE,
+    _signal.SIGXFSZ,
 )
 
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECCOMP, _PR_SET_SECUREBITS = 4, 24, 22, 28
@@ -246,7 +249,7 @@ def _become(plan: dict[str, Any], failed_fd: int) -> int:
     os.closerange(3, failed_fd)
     os.closerange(failed_fd + 1, 1 << 20)
     for number in RESET:
-        signal.signal(number, signal.SIG_DFL)
+        _signal.signal(number, _signal.SIG_DFL)
     env = dict(pair.split(b"=", 1) for pair in plan["env"])
     try:
         os.execvpe(plan["argv"][0], plan["argv"], env)
