@@ -130,6 +130,7 @@ thinking signature partial_json content_block stop_reason input output item resp
 parts functionCall args thought thoughtSignature finishReason usageMetadata promptTokenCount done done_reason object
 metadata raw summary call_id item_id content_index details reason cost x_groq prompt_tokens_details input_tokens custom
 completion_tokens_details output_tokens incomplete_details promptFeedback blockReason eval_count annotations data
+reasoning_text error_type refusal partialArgs jsonPath willContinue
 """
 _KINDS = """
 message_start content_block_start content_block_delta content_block_stop message_delta message_stop message error ping
@@ -137,6 +138,7 @@ text_delta input_json_delta thinking_delta signature_delta citations_delta compa
 thinking redacted_thinking text response.created response.output_text.delta response.output_item.added
 response.output_item.done response.completed response.incomplete response.failed function_call custom_tool_call
 response.function_call_arguments.delta response.reasoning_text.delta response.refusal.delta reasoning stop tool_calls
+response.output_text.done response.refusal.done response.function_call_arguments.done abort MALFORMED_FUNCTION_CALL
 """
 WORDS, KINDS = _WORDS.split(), _KINDS.split()
 LEAVES = (
@@ -213,6 +215,8 @@ def _bent(draw: st.DrawFn, frame: Frame) -> Frame:
         return Frame(frame.kind, json.dumps(draw(OBJECTS)).encode(), frame.event)
     value = json.loads(frame.data)
     places = list(_places(value))
+    if not places:
+        return frame  # bent before, into an object without anything in it
     holder, key = draw(st.sampled_from(places))
     if isinstance(holder, dict) and draw(st.booleans()):
         del holder[key]
