@@ -80,7 +80,6 @@ class _Event(msgspec.Struct):
     delta: Any = None
     output_index: Any = None
     content_index: Any = None
-    summary_index: Any = None
     item_id: Any = None
     item: Any = None
     response: Any = None
