@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from planted import ENCODINGS, Session
 
 from turnwright.config.secrets import secrets_of
-from turnwright.schema.masking import Masker
+from turnwright.schema.masking import Masker, masked
 from turnwright.schema.streamed_secrets import Beginnings, StreamMasker
 
 KEY = "sk-abcdef0123456789ABCDEFGH"
@@ -92,6 +92,27 @@ def test_wrapped_lines_of_base64_are_one_word() -> None:
 
     lines = base64.encodebytes(b"x" * 50 + b" " + KEY.encode() + b" " + b"y" * 50).decode()
     assert Masker()(f"a\n{lines}b") == f"a\neHh***{lines.rstrip()[-3:]}\nb" or "***" in Masker()(lines)
+
+
+def test_a_line_that_was_seen_alone_may_go_on_in_the_next() -> None:
+    import base64
+
+    secret = "Qq7" * 24
+    lines = base64.encodebytes(f"x={secret};".encode()).decode()
+    first, second, _ = lines.split("\n")
+    masker = Masker([secret])
+    assert masker(first) == first, "a part of the key opens nothing"
+    assert masker(lines) == f"eD1***{second[-3:]}\n"
+
+
+def test_words_are_remembered_only_where_nothing_was_hidden_in_them() -> None:
+    masker, said = Masker(), f'{{"path":"src/a/long/path/to/a/file.py","key":"{KEY}"}}'
+    shown = said.replace(KEY, masked(KEY))
+    assert [masker(said), masker(said.replace(KEY, "none")), masker(said)] == [
+        shown,
+        said.replace(KEY, "none"),
+        shown,
+    ]
 
 
 HIDDEN = """

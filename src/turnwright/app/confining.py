@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from turnwright.config.load import Loaded
@@ -23,6 +26,24 @@ SPOOL_FOLDER = "spool"
 OFF = "machine.sandbox: off (--sandbox off) runs commands with your own rights."
 
 
+@asynccontextmanager
+async def looking_for_means(loaded: Loaded, keeper: Keeper) -> AsyncIterator[asyncio.Task[Found] | None]:
+    """It takes as long as three processes take to start, so it goes on beside whatever else a start is made of. None
+    where no command will be confined."""
+    settings = loaded.settings.machine
+    if settings.sandbox == "off" or settings.ssh:
+        yield None
+        return
+    looking = asyncio.create_task(means_here(keeper, loaded.folders.state / SANDBOX_FOLDER))
+    try:
+        yield looking
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+        if not looking.cancelled():
+            looking.exception()  # whoever needed it was told
+
+
 async def sandbox_for(
     loaded: Loaded,
     workspace: Path,
@@ -32,9 +53,10 @@ async def sandbox_for(
     may_write: bool = True,
     door: Door | None = None,
     tier: SandboxTier | None = None,
+    looking: asyncio.Task[Found] | None = None,
 ) -> Sandbox | None:
     """None where it was switched off. SandboxError where what was asked for is not to be had: never less, unsaid.
-    `tier`: this one or none, in place of the best there is."""
+    `tier`: this one or none, in place of the best there is. `looking`: whether that is being found out already."""
     settings = loaded.settings.machine
     level = level_of(settings, may_write=may_write)
     if level == "off" or tier == "none":
@@ -44,7 +66,10 @@ async def sandbox_for(
             )
         return None
     own = loaded.folders.state / SANDBOX_FOLDER
-    found = await (means_of(tier, keeper, own) if tier else means_here(keeper, own))
+    if tier:
+        found = await means_of(tier, keeper, own)
+    else:
+        found = await (asyncio.shield(looking) if looking else means_here(keeper, own))
     means = chosen(found, settings)
     return _sandbox(loaded, level, workspace, home, means, own, door)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import os
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 
 from turnwright.app.clock import SystemClock
+from turnwright.app.confining import looking_for_means
 from turnwright.app.context import PromptContext
 from turnwright.app.far_machine import Far, far_of
 from turnwright.app.ground import Ground, check_workspace, ground_far, ground_here
@@ -36,6 +38,7 @@ from turnwright.config.load import Loaded
 from turnwright.journal.port import Journal
 from turnwright.kernel.ports import Ask, Guards, Model, Question
 from turnwright.machine.keeper import Keeper
+from turnwright.machine.sandbox.means import Found
 from turnwright.schema.errors import ConfigError
 from turnwright.schema.facts import ConversationOpened, Errand, Note
 from turnwright.schema.masking import Masker
@@ -59,12 +62,21 @@ async def nobody_answers(question: Question) -> str | None:
 class Engine:
     """What the conversations of one process share: journal, clock, ids, the keeper of commands."""
 
-    def __init__(self, loaded: Loaded, environ: Mapping[str, str], journal: Journal, keeper: Keeper) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        environ: Mapping[str, str],
+        journal: Journal,
+        keeper: Keeper,
+        looking: asyncio.Task[Found] | None,
+    ) -> None:
+        """`looking`: for a sandbox."""
         self.loaded = loaded
         self.journal = journal
         self.clock = SystemClock()
         self._environ = environ
         self._keeper = keeper
+        self._looking = looking
         self._masker = masker_of(loaded, environ)
         self.mcp_servers = McpServers(loaded, environ, keeper, self.clock)
         self.hosts: list[Offer] = []
@@ -197,7 +209,15 @@ class Engine:
         if far is not None:
             return await ground_far(stack, self.loaded, far, workspace, self._journal_files)
         return await ground_here(
-            stack, self.loaded, self._environ, self._keeper, workspace, modes, masker, self._journal_files
+            stack,
+            self.loaded,
+            self._environ,
+            self._keeper,
+            workspace,
+            modes,
+            masker,
+            self._journal_files,
+            self._looking,
         )
 
     def _sending(self, workspace: Path, errand: Errand | None, **given: Any) -> Sender | None:
@@ -248,16 +268,18 @@ class Engine:
 
 @asynccontextmanager
 async def open_engine(loaded: Loaded, *, label: str = "turnwright") -> AsyncIterator[Engine]:
-    """Opens the journal; everything else starts on first use."""
+    """Opens the journal, and looks for a sandbox; everything else starts on first use."""
     make_private(loaded.folders.data)
     keeper = Keeper()
-    async with opened_journal(loaded, label=label) as journal:
-        engine = Engine(loaded, process_environment(), journal, keeper)
-        try:
-            yield engine
-        finally:
-            await engine.mcp_servers.close()
-            await keeper.close()
+    try:
+        async with looking_for_means(loaded, keeper) as looking, opened_journal(loaded, label=label) as journal:
+            engine = Engine(loaded, process_environment(), journal, keeper, looking)
+            try:
+                yield engine
+            finally:
+                await engine.mcp_servers.close()
+    finally:
+        await keeper.close()
 
 
 def make_private(folder: Path) -> None:

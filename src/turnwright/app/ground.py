@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -23,6 +24,7 @@ from turnwright.machine.files import Forbidden
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import open_local
 from turnwright.machine.port import Machine
+from turnwright.machine.sandbox.means import Found
 from turnwright.schema.errors import InputError, SandboxError
 from turnwright.schema.facts import Note
 from turnwright.schema.masking import Masker
@@ -46,8 +48,13 @@ async def ground_here(
     modes: Modes,
     masker: Masker,
     forbidden: Forbidden,
+    looking: asyncio.Task[Found] | None,
 ) -> Ground:
+    """What is `looking` for a sandbox has the time until the files were read."""
     settings, folders, trust = loaded.settings, loaded.folders, loaded.trust.at(workspace)
+    room = settings.prompts.instructions_max_bytes
+    instructions = instructions_for(workspace, folders.config, trust, max_bytes=room, forbidden=forbidden)
+    skills = skills_for(workspace, folders.config, trust, forbidden=forbidden)
     env = tool_environment(environ)
     door = way_out(settings.machine)
     if door is not None:
@@ -60,15 +67,20 @@ async def ground_here(
         forbidden=forbidden,
         masker=masker,
         sandbox=await sandbox_for(
-            loaded, workspace, env.get("HOME", "/"), keeper, may_write=modes.may_write, door=door
+            loaded,
+            workspace,
+            env.get("HOME", "/"),
+            keeper,
+            may_write=modes.may_write,
+            door=door,
+            looking=looking,
         ),
     )
     stack.push_async_callback(machine.close)
-    room = settings.prompts.instructions_max_bytes
     return Ground(
         machine=machine,
-        instructions=instructions_for(workspace, folders.config, trust, max_bytes=room, forbidden=forbidden),
-        skills=skills_for(workspace, folders.config, trust, forbidden=forbidden),
+        instructions=instructions,
+        skills=skills,
         nested=NestedInstructions(workspace, trust, max_bytes=room, forbidden=forbidden),
     )
 

@@ -136,9 +136,14 @@ class NestedInstructions:
         self._max_bytes = self._left = max_bytes
         self._forbidden = forbidden
         self._seen: set[str] = set()
+        self._done: set[str] = set()
+        """Paths all of whose folders were seen: most calls come back to one."""
 
     def touching(self, path: str) -> str:
         """What is to be shown with what was found at this path; empty where all of it was."""
+        if path in self._done:
+            return ""
+        self._done.add(path)
         texts: list[str] = []
         for folder in self._folders(path):
             self._seen.add(folder)
@@ -154,6 +159,7 @@ class NestedInstructions:
     def forget(self) -> None:
         """The model is no longer shown what it was: the next touch shows it again."""
         self._seen.clear()
+        self._done.clear()
         self._left = self._max_bytes
 
     def _folders(self, path: str) -> list[str]:

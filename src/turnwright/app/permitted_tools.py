@@ -59,12 +59,16 @@ class Permits:
         always: AlwaysRules,
     ) -> None:
         self._permissions = permissions
-        self._layers = layers
+        # What was answered with always stands behind the user's own file, and before what is said for this run alone.
+        self._early = tuple(each for each in layers if each.name in ("user", "project"))
+        self._late = tuple(each for each in layers if each.name not in ("user", "project"))
         self._confinement = confinement
         self._given = given
         self._always = always
         self._ground = RealGround(workspace)
         self._offered: dict[str, tuple[Rule, ...]] = {}
+        self._policy: tuple[RuleLayer, Confinement, Policy] | None = None
+        """The last one, and what it was made of: of the rest nothing changes."""
 
     @property
     def autonomy(self) -> int:
@@ -78,18 +82,20 @@ class Permits:
         return decide(self.policy(), tool, effect, arguments, self._ground)
 
     def policy(self) -> Policy:
+        always, confinement = self._always.layer(), self._confinement()
+        if self._policy is not None and self._policy[:2] == (always, confinement):
+            return self._policy[2]
         from turnwright.session.permissions.decide import Policy
 
-        # What was answered with always stands behind the user's own file, and before what is said for this run alone.
-        early = tuple(each for each in self._layers if each.name in ("user", "project"))
-        late = tuple(each for each in self._layers if each.name not in ("user", "project"))
-        return Policy(
+        policy = Policy(
             autonomy=self._permissions.autonomy,
-            layers=(*early, self._always.layer(), *late),
+            layers=(*self._early, always, *self._late),
             hosts=self._permissions.hosts,
-            confinement=self._confinement(),
+            confinement=confinement,
             given=self._given,
         )
+        self._policy = always, confinement, policy
+        return policy
 
     def asks(self, decision: Decision, arguments: dict[str, Any]) -> Asks:
         always = _always(decision.always)

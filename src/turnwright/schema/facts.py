@@ -45,8 +45,8 @@ class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """Something that happened."""
+class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type"):
+    """Something that happened. It holds nothing that could lead back to it, so the garbage collector need not look."""
 
     visibility: ClassVar[Visibility] = "host"
 
@@ -166,7 +166,7 @@ class AttemptFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The model, or the server as it was started, takes no tools in its own way."""
 
 
-class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Milliseconds. Absent, not 0, where nothing came."""
 
     total_ms: float
@@ -479,7 +479,7 @@ class Unknown(msgspec.Struct, frozen=True):
     type: str
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A fact with its place in a conversation. `body` is what the journal keeps, byte for byte."""
 
     conversation_id: ConversationId

@@ -9,7 +9,7 @@ import msgspec
 from turnwright.schema.ids import CallId, ConversationId, StepId, TurnId
 
 
-class Live(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class Live(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type"):
     conversation_id: ConversationId = ""
     turn_id: TurnId | None = None
     step_id: StepId | None = None

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from turnwright.schema.wrapped_secrets import WRAPPED_BYTES_MIN, broken_words, long_words, wraps
+from turnwright.schema.long_words import EITHER, ENCODED, KEYS, words_in
+from turnwright.schema.wrapped_secrets import WRAPPED_BYTES_MIN, broken_words, wraps
 
 SEARCHED_CHARS_MIN = 8
 """A configured value shorter than this is masked where it stands as a value, but not looked for inside text: hiding
@@ -122,9 +123,8 @@ class Masker:
         self._replacements = sorted(replacements.items(), key=lambda pair: -len(pair[0]))
         self._raw = tuple({each.encode("utf-8", "surrogatepass") for each in known})
         self._harmless: set[bytes] = set()
-        """Words that were looked at: ids and paths come again in every fact of a turn."""
-        self._unwrapped: set[bytes] = set()
-        """The same of words that might have been encoded."""
+        """Words that were looked at, each by itself: ids and paths come again in every fact of a turn. None may be the
+        first line of a longer one."""
 
     def also(self, secrets: Iterable[str]) -> Masker:
         """One that masks these too."""
@@ -139,7 +139,7 @@ class Masker:
         both = {**dict(self._replacements), **dict(other._replacements)}
         self._replacements = sorted(both.items(), key=lambda pair: -len(pair[0]))
         self._raw = tuple({*self._raw, *other._raw})
-        self._harmless, self._unwrapped = set(), set()
+        self._harmless = set()
 
     def of_bytes(self) -> Masker:
         """For bytes that were read one to a character: what a command prints need be no text."""
@@ -157,11 +157,8 @@ class Masker:
         for spelling, shown in self._replacements:
             while spelling in text:  # again, because what is left beside a mask may spell it once more
                 text = text.replace(spelling, shown)
-        raw = text.encode("utf-8", "surrogatepass")
-        if fresh := _long_words(raw) - self._harmless:
-            text = self._without_keys(text, fresh)
-        if encoded := long_words(raw) - self._unwrapped:
-            text = self._without_wrapped(text, encoded)
+        if fresh := words_in(text.encode("utf-8", "surrogatepass"), EITHER) - self._harmless:
+            text = self._looked_at(text, fresh)
         if "@" in text and "://" in text:
             text = re.sub(_URL_PASSWORD, lambda found: found["before"] + masked(found["secret"]), text)
         if "PRIVATE KEY-----" in text:
@@ -173,15 +170,26 @@ class Masker:
             text = re.sub(_COOKIE, _header_found, text)
         return text
 
-    def _without_keys(self, text: str, words: set[bytes]) -> str:
-        candidates = b" ".join(words).decode("ascii")
+    def _looked_at(self, text: str, fresh: set[bytes]) -> str:
+        """Without what is a key among words that were never seen, or wraps one."""
+        spoken = b" ".join(fresh)
+        shown = self._without_keys(text, spoken)
+        if encoded := words_in(spoken, ENCODED):
+            shown = self._without_wrapped(shown, encoded)
+        if shown == text:
+            if len(self._harmless) > HARMLESS_WORDS_MAX:
+                self._harmless.clear()
+            going_on = [word for word in encoded if len(word) >= WRAPPED_BYTES_MIN]
+            self._harmless.update(
+                word for word in fresh if len(word) <= HARMLESS_BYTES_MAX and not any(one in word for one in going_on)
+            )
+        return shown
+
+    def _without_keys(self, text: str, words: bytes) -> str:
+        candidates = words.decode("ascii")
         shapes = [shape for hint, shape in _SHAPES if hint in candidates and re.search(shape, candidates)]
         for shape in shapes:
             text = re.sub(shape, lambda found: masked(found[0]), text)
-        if not shapes:
-            if len(self._harmless) > HARMLESS_WORDS_MAX:
-                self._harmless.clear()
-            self._harmless.update(word for word in words if len(word) <= HARMLESS_BYTES_MAX)
         return text
 
     def _without_wrapped(self, text: str, words: set[bytes]) -> str:
@@ -189,10 +197,6 @@ class Masker:
         for word in words:
             if wraps(word, self._opens):
                 text = text.replace(word.decode("ascii"), masked(word.decode("ascii")))
-            elif len(word) <= HARMLESS_BYTES_MAX:
-                self._unwrapped.add(word)
-        if len(self._unwrapped) > HARMLESS_WORDS_MAX:
-            self._unwrapped.clear()
         if any(len(word) >= WRAPPED_BYTES_MIN for word in words):
             for written, word in list(broken_words(text)):
                 if wraps(word, self._opens):
@@ -200,9 +204,10 @@ class Masker:
         return text
 
     def _opens(self, data: bytes) -> bool:
-        if any(secret in data for secret in self._raw):
-            return True
-        words = _long_words(data)
+        for secret in self._raw:
+            if secret in data:
+                return True
+        words = words_in(data, KEYS)
         if not words:
             return False
         candidates = b" ".join(words).decode("ascii", "replace")
@@ -249,23 +254,6 @@ def learn(masker: Masker) -> None:
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
     """For what belongs to no conversation: errors, tracebacks, whatever is said on a screen."""
     return _everywhere.also(secrets)(text)
-
-
-_RUN = b"a" * 16
-_RUN_TABLE = bytes(97 if chr(c).isascii() and (chr(c).isalnum() or chr(c) in "_.-") else 32 for c in range(256))
-
-
-def _long_words(raw: bytes) -> set[bytes]:
-    """The words that are long enough to be a key. Every write passes here, and nearly none holds a key: this looks at
-    each byte once, where asking for forty prefixes would look forty times."""
-    flat = raw.translate(_RUN_TABLE)
-    words: set[bytes] = set()
-    begins = flat.find(_RUN)
-    while begins >= 0:
-        ends = flat.find(b" ", begins)
-        words.add(raw[begins : ends if ends >= 0 else None])
-        begins = flat.find(_RUN, ends) if ends >= 0 else -1
-    return words
 
 
 def _as_bytes(text: str) -> str:

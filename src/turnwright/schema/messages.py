@@ -10,14 +10,14 @@ import msgspec
 from turnwright.schema.ids import CallId
 
 
-class Image(msgspec.Struct, frozen=True, kw_only=True):
+class Image(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A picture, base64-encoded."""
 
     media_type: str
     data: str
 
 
-class Reasoning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Reasoning(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A block of thinking. `signature` and `opaque` are the provider's own and go back to the same route untouched."""
 
     text: str = ""
@@ -26,7 +26,7 @@ class Reasoning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """JSON text of whatever else the provider wants back (reasoning_details, encrypted items)."""
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A call the model asked for. `arguments` is always the text of a JSON object."""
 
     id: CallId
@@ -40,7 +40,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A provider's opaque token that belongs to this call."""
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     call_id: CallId
     name: str
     output: str
@@ -48,12 +48,16 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     images: tuple[Image, ...] = ()
 
 
-class UserMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="role", tag="user"):
+class UserMessage(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="role", tag="user"
+):
     text: str
     images: tuple[Image, ...] = ()
 
 
-class RuntimeMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="role", tag="runtime"):
+class RuntimeMessage(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="role", tag="runtime"
+):
     """What Turnwright itself says to the model."""
 
     text: str
@@ -61,7 +65,7 @@ class RuntimeMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class AssistantMessage(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="role", tag="assistant"
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="role", tag="assistant"
 ):
     text: str = ""
     reasoning: tuple[Reasoning, ...] = ()
@@ -70,7 +74,9 @@ class AssistantMessage(
     """Which route said it: reasoning is bound to it."""
 
 
-class ToolResults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="role", tag="tools"):
+class ToolResults(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="role", tag="tools"
+):
     """The results of one reply's calls, in call order."""
 
     results: tuple[ToolResult, ...]

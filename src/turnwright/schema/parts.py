@@ -9,7 +9,7 @@ import msgspec
 from turnwright.schema.verdicts import ErrorKind, FinishClass, StallReason
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Tokens. `input` is the whole prompt with its cached share, `output` everything generated with its reasoning.
 
     None means that the provider did not say; it is not 0.
@@ -83,7 +83,7 @@ class ToolCallEnd(
     """The whole text of the arguments where the provider repeats it at the end; it replaces the fragments."""
 
 
-class UsagePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="part", tag="usage"):
+class UsagePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="part", tag="usage"):
     """May come more than once; per field the last value that is not None wins."""
 
     usage: Usage

@@ -8,30 +8,14 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 
-WORD_BYTES_MIN = 22
-"""Of base64: sixteen bytes, the shortest key that is known by its shape."""
 WRAPPED_BYTES_MIN = 60
 """Lines as long as this may be pieces of one word: `base64` and MIME break theirs at 64 or 76."""
 INFLATED_BYTES_MAX = 1024 * 1024
 
-_RUN = b"a" * WORD_BYTES_MIN
-_TABLE = bytes(97 if chr(c).isascii() and (chr(c).isalnum() or chr(c) in "+/_-") else 32 for c in range(256))
 _LINES = r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{60,}+(?:(?:\\r)?(?:\\n|\r?\n)[A-Za-z0-9+/_-]++)++"
 _BREAK = r"(?:\\r)?\\n|\r?\n"
 _HEX = re.compile(rb"[0-9a-fA-F]{32,}+")
 _GZIP = b"\x1f\x8b\x08"
-
-
-def long_words(raw: bytes) -> set[bytes]:
-    """What may be an encoded word."""
-    flat = raw.translate(_TABLE)
-    words: set[bytes] = set()
-    begins = flat.find(_RUN)
-    while begins >= 0:
-        ends = flat.find(b" ", begins)
-        words.add(raw[begins : ends if ends >= 0 else None])
-        begins = flat.find(_RUN, ends) if ends >= 0 else -1
-    return words
 
 
 def broken_words(text: str) -> Iterator[tuple[str, bytes]]:
@@ -48,7 +32,8 @@ def wraps(word: bytes, opens: Callable[[bytes], bool]) -> bool:
     if word in (lowered, word.upper()):
         return False
     plain = word.translate(_STANDARD)
-    return any(_holds(_decoded(plain[shift:]), opens) for shift in range(4))
+    readings = [_decoded(plain[shift:]) for shift in range(4)]
+    return opens(b" ".join(readings)) or any(_holds(data, opens) for data in readings)
 
 
 _STANDARD = bytes.maketrans(b"-_", b"+/")
@@ -59,7 +44,8 @@ def _decoded(word: bytes) -> bytes:
 
 
 def _holds(data: bytes, opens: Callable[[bytes], bool]) -> bool:
-    if opens(data) or (b"\0" in data and opens(data.replace(b"\0", b""))):
+    """What is no plain text: in two-byte characters, or compressed."""
+    if b"\0" in data and opens(data.replace(b"\0", b"")):
         return True
     begins = data.find(_GZIP)
     return begins >= 0 and opens(_inflated(data[begins:]))

@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from turnwright.app.continuing import continued
-from turnwright.app.engine import open_engine
+from turnwright.app.engine import make_private, open_engine
 from turnwright.app.forking import Forked, fork
+from turnwright.app.journals import opened_journal
 from turnwright.app.reading import named_conversation
 from turnwright.app.turns import carried_on, next_turn
 from turnwright.cli import event_loop
@@ -63,10 +64,11 @@ def run(args: argparse.Namespace) -> int:
 async def forked_at(args: argparse.Namespace, loaded: Loaded, name: str) -> Forked:
     """Says where it was cut, if that is not where it was asked for."""
     point = point_named(name)
-    async with open_engine(loaded, label="fork") as engine:
+    make_private(loaded.folders.data)
+    async with opened_journal(loaded, label="fork") as journal:
         forked = await fork(
-            engine.journal,
-            await named_conversation(engine.journal, point.name),
+            journal,
+            await named_conversation(journal, point.name),
             point.seq,
             loaded=loaded,
             model_named=args.model is not None,

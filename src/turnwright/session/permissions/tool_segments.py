@@ -17,6 +17,7 @@ FILES = frozenset({"read", "ls", "glob", "grep", "symbols"})
 OURS = frozenset({"bash_output", "bash_kill", "todo", "ask_user", "skill", "task", "mark_task_complete"})
 """They touch nothing but the conversation, or what was permitted before."""
 ARGUMENTS_SHOWN_MAX = 4_000
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
 
 _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |(?:---|\+\+\+) (?:[ab]/)?|(?:rename|copy) (?:from|to) )"
@@ -71,4 +72,4 @@ def _read(path: str) -> Segment:
 
 
 def _told(arguments: Mapping[str, Any]) -> str:
-    return json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)[:ARGUMENTS_SHOWN_MAX]
+    return _encode(arguments)[:ARGUMENTS_SHOWN_MAX]
