@@ -170,7 +170,7 @@ def test_doctor(place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: p
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert {name: row["status"] for name, row in rows.items()}.items() >= {
         "sqlite": "ok", "rg": "ok", "folder data": "ok", "workspace": "ok", "configuration": "ok",
-        "key groq": "ok", "key mine": "missing", "key own": "ok", "sandbox": "missing",
+        "key groq": "ok", "key mine": "missing", "key own": "ok",
     }.items()  # fmt: skip
     assert rows["key groq"]["found"] == "gsk***def in GROQ_API_KEY"
     assert rows["key mine"]["remedy"].startswith("Set MINE,")

@@ -82,7 +82,6 @@ def test_every_kind_of_fact_has_its_moment(workers: Workers) -> None:
         "inbox.withdrawn",
         "steering.delivered",
         "workspace.saved",
-        "note",
         "turn.ended",
     }
 

@@ -27,7 +27,7 @@ class Held:
     def __init__(self, root: Path) -> None:
         self.place = Place(root / "place")
         self.place.lay_out()
-        self._gate = root / "gate"
+        self._gate = self.place.workspace / "gate"
         steps = [
             {"text": "I wait.", "calls": [{"bash": {"command": f"while [ ! -e {self._gate} ]; do sleep 0.02; done"}}]},
             {"text": "done"},
@@ -98,7 +98,7 @@ def test_a_dead_holder_is_replaced_at_once(held: Held) -> None:
     resume, out = held.other("resumed", *held.place.resume(held.conversation_id)[3:])
     assert resume.wait(LEASE_MS / 1000) == 0
     took_s = time.monotonic() - died
-    assert printed(out)[0]["code"] == "turn-resumed"
+    assert "turn-resumed" in [line.get("code") for line in printed(out)]
     assert printed(out)[-1]["reason"] == "stop"
     assert took_s < LEASE_MS / 1000 / 4, "as long as that, it waited for the lease"
     assert held.process.wait(20) == -signal.SIGKILL
