@@ -49,12 +49,17 @@ def test_early_late_and_killed_followers_see_one_thing(place: Place) -> None:
 def test_a_host_that_is_killed_leaves_its_turn_to_the_next(place: Place) -> None:
     """Its follower goes on from the journal, and from the socket of whoever carries on."""
     host = place.host([{"calls": [place.waits]}, {"text": TEXT, "chunk": 9, "gap_s": 0.03}])
-    follower = Follower(place, host.id)
-    wait_for(lambda: follower.has("tool.started"))
+    follower, leaves = Follower(place, host.id), Follower(place, host.id, "--until-idle")
+    wait_for(lambda: follower.has("tool.started") and leaves.has("tool.started"))
     assert len(place.sockets) == 1
     os.kill(host.pid, signal.SIGKILL)
     host.ended()
     assert len(place.sockets) == 1, "nobody was there to take it away"
+    assert leaves.process.wait(30) == 0, "nobody runs it any more, though its turn has no end"
+    assert leaves.facts[-1]["type"] == "tool.started"
+    late = Follower(place, host.id, "--until-idle")
+    assert late.process.wait(30) == 0
+    assert late.facts == leaves.facts
 
     spoken = place.run("steer", host.id, "be quick")
     assert spoken.returncode == 0

@@ -81,6 +81,7 @@ def test_stop_ends_the_turn_within_a_second(place: Place) -> None:
     assert "is not running: its last turn has ended" in again.stderr
     place.told("queue", host.id, "and after that")
     assert place.told("stop", host.id).stderr == again.stderr
+    assert place.told("follow", host.id, "--until-idle").returncode == 0
     assert "and then" in place.told("queue", host.id).stdout
 
 

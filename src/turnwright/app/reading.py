@@ -11,7 +11,7 @@ from turnwright.journal.port import Journal
 from turnwright.journal.records import Holder
 from turnwright.schema.errors import InputError
 from turnwright.schema.facts import Recorded, ToolEnded
-from turnwright.schema.ids import CONVERSATION_ID, ConversationId
+from turnwright.schema.ids import CONVERSATION_ID, ConversationId, Seq
 
 PROBE_TITLE = "probe of "
 """How titles of conversations begin in which nobody but `turnwright probe` spoke."""
@@ -45,6 +45,13 @@ async def holder_of(journal: Journal, conversation_id: ConversationId) -> Holder
     """The process that writes it now, if one does."""
     known = await journal.conversations(10_000)
     return next((each.held_by for each in known if each.id == conversation_id), None)
+
+
+async def at_rest(journal: Journal, conversation_id: ConversationId) -> Seq | None:
+    """The number of its last fact, where no process writes it now."""
+    if await holder_of(journal, conversation_id) is not None:
+        return None
+    return (await journal.tail(conversation_id, 1))[-1].seq
 
 
 async def facts_of(journal: Journal, conversation_id: ConversationId) -> list[Recorded]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
+from functools import partial
 
 from turnwright.app.clock import SystemClock
 from turnwright.app.following import followed
 from turnwright.app.host_client import Followed
-from turnwright.app.reading import holder_of, named_conversation, no_conversation, open_for_reading
+from turnwright.app.reading import at_rest, named_conversation, no_conversation, open_for_reading
 from turnwright.cli.given import workspace_of
 from turnwright.cli.options import add_config_options, add_conversation, add_json_option, loaded_config
 from turnwright.cli.output import Face, StreamFace, ticking
@@ -23,6 +24,8 @@ from turnwright.schema.hosting import Behind, encode_message
 from turnwright.schema.ids import Seq
 from turnwright.views.result import ResultState, fold_result
 from turnwright.views.text import Span, line, plural
+
+HELD_POLL_S = 1.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -43,14 +46,19 @@ def run(args: argparse.Namespace) -> int:
             if not newest:
                 raise no_conversation(conversation_id)
             until = newest[-1].seq if args.until_idle else None
-            idle = isinstance(newest[-1].fact, TurnEnded) and await holder_of(journal, conversation_id) is None
             shown = _Shown(args.json, loaded.settings.logging.level)
             with shown.ticking():
-                if until is not None and idle:
+                # Who holds it says whether a turn runs. The last fact does not: a turn that was killed has no end, and
+                # what waits for the next one is admitted after the end.
+                if until is not None and await at_rest(journal, conversation_id) is not None:
                     for recorded in await journal.since(conversation_id, args.since):
                         shown.event(recorded)
                     return 0
-                await _watch(followed(loaded, journal, conversation_id, args.since), shown, until)
+                watching = _watch(followed(loaded, journal, conversation_id, args.since), shown, until)
+                if until is None:
+                    await watching
+                else:
+                    await _first(watching, _all_is_shown(partial(at_rest, journal, conversation_id), shown))
         return 0
 
     return asyncio.run(main())
@@ -67,11 +75,35 @@ async def _watch(followed: AsyncGenerator[Followed, None], shown: _Shown, until:
                 return
 
 
+async def _first(*ways: Coroutine[None, None, None]) -> None:
+    tasks = [asyncio.ensure_future(way) for way in ways]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _all_is_shown(last_at_rest: Callable[[], Awaitable[Seq | None]], shown: _Shown) -> None:
+    """Returns when nobody writes the conversation any more and nothing of it is left to show: a process that was killed
+    ends no turn."""
+    while True:
+        await asyncio.sleep(HELD_POLL_S)
+        last = await last_at_rest()
+        if last is not None and shown.seq >= last:
+            return
+
+
 class _Shown:
     """Everything as it is, or as the process that runs the turn would show it: then each turn ends with its answer."""
 
     def __init__(self, as_json: bool, level: Level) -> None:
         self._json = as_json
+        self.seq: Seq = 0
+        """Of the last fact that was shown."""
         self._err = Terminal(sys.stderr)
         self._face: Face = StreamFace(sys.stdout.buffer) if as_json else self._text_face(level)
         self._result = ResultState()
@@ -96,6 +128,7 @@ class _Shown:
 
     def _fact(self, recorded: Recorded) -> None:
         self._face.fact(recorded)
+        self.seq = recorded.seq
         self._result = fold_result(self._result, recorded)
         if not self._json and isinstance(recorded.fact, TurnEnded) and self._result.result is not None:
             self._face.ended(self._result.result)
