@@ -80,7 +80,8 @@ class GuardSet:
         guards = self._seeing.get(type(fact))
         said: list[Judgement] = []
         for guard in guards or ():
-            said += [one for one in guard.judge(fact) if not isinstance(one, Continue)]
+            if judged := guard.judge(fact):  # nearly every guard has nothing to say of nearly every fact
+                said += [one for one in judged if not isinstance(one, Continue)]
         if isinstance(fact, Note) and fact.code == "wrap-up":
             self._wrapping_up = True
         if not said:

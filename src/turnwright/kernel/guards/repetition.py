@@ -54,49 +54,56 @@ class Strand:
 
     def end(self) -> Repeated | None:
         """The last bit, shorter than a stride."""
-        return self._look() or self._advanced("".join(self._pieces))
+        found = self._look()
+        if found is not None:
+            return found
+        before, self._text = len(self._text), self._text + "".join(self._pieces)
+        return self._advanced(before, len(self._text))
 
     def _look(self) -> Repeated | None:
         fresh = "".join(self._pieces)
         whole = len(fresh) - len(fresh) % STRIDE
         self._pieces, self._waiting = [fresh[whole:]], len(fresh) - whole
-        for at in range(0, whole, STRIDE):
-            found = self._advanced(fresh[at : at + STRIDE])
-            if found is not None:
-                return found
-            self._find_runs()
+        before, self._text = len(self._text), self._text + fresh[:whole]
+        for at in range(before, len(self._text), STRIDE):
+            if self._runs:
+                found = self._advanced(at, at + STRIDE)
+                if found is not None:
+                    return found
+            self._find_runs(at + STRIDE)
+        if len(self._text) > 2 * KEPT:
+            self._drop(len(self._text) - KEPT)
         return None
 
-    def _advanced(self, more: str) -> Repeated | None:
-        """Runs that were open go on into `more`, or end in it."""
-        before, self._text = len(self._text), self._text + more
+    def _advanced(self, before: int, end: int) -> Repeated | None:
+        """Runs that were open go on into what lies between, or end in it."""
         text, still_open = self._text, []
+        more = text[before:end]
         for run in self._runs:
-            shifted = text[before - run.period : len(text) - run.period]
+            shifted = text[before - run.period : end - run.period]
             same = len(more) if shifted == more else _common(shifted, more)
             if before + same - run.start >= self._needed(run.period):
                 return self._repeated(run, before + same)
             if same == len(more):
                 still_open.append(run)
         self._runs = still_open
-        if len(text) > 2 * KEPT:
-            self._drop(len(text) - KEPT)
         return None
 
     def _drop(self, count: int) -> None:
         self._text = self._text[count:]
         self._runs = [_Run(run.period, max(0, run.start - count)) for run in self._runs]
 
-    def _find_runs(self) -> None:
-        text, end = self._text, len(self._text)
+    def _find_runs(self, end: int) -> None:
+        text = self._text
         if end < 2 * NEEDLE:
             return
-        needle, known = text[end - NEEDLE :], {run.period for run in self._runs}
+        needle = text[end - NEEDLE : end]
         lowest, before = max(0, end - NEEDLE - PERIOD_MAX), end - 1
         for _ in range(FINDS_MAX):
             at = text.rfind(needle, lowest, before)
             if at < 0:
                 return
+            known = {run.period for run in self._runs}
             run = _Run(end - NEEDLE - at, _start_of_run(text, end, end - NEEDLE - at))
             if run.period not in known:
                 self._runs.append(run)

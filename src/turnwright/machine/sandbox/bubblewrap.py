@@ -103,13 +103,13 @@ def _cache_place(reach: Reach) -> str:
 def _hidden(paths: Iterable[str]) -> Iterator[Mount]:
     """Where a link stands in its place, what it leads to is hidden."""
     for path in paths:
+        try:
+            mode = os.stat(path).st_mode  # noqa: PTH116
+        except OSError:
+            continue  # not there, and not to be made: what stands above it is read-only, or has a guard
         real = os.path.realpath(path)
         if _is_covered(real):
             continue
-        try:
-            mode = os.stat(real).st_mode  # noqa: PTH116
-        except OSError:
-            continue  # not there, and not to be made: what stands above it is read-only, or has a guard
         if stat.S_ISDIR(mode):
             yield _empty(real)
         else:

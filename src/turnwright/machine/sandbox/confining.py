@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -188,6 +189,7 @@ class Sandbox:
         return given
 
 
+@cache
 def inside_python() -> str:
     """The interpreter itself, not a venv's link to it: nothing is imported but its own library."""
     return os.path.realpath(sys.executable)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterator
+from functools import cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -47,6 +48,7 @@ memory, where no filter can look."""
 _Instruction: TypeAlias = tuple[int, int, int, int]
 
 
+@cache
 def filter_for(machine: str, sockets: SocketReach) -> bytes | None:
     """None for a processor that is not known here."""
     processor = PROCESSORS.get(machine)
