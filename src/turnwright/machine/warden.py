@@ -29,20 +29,21 @@ when they have.
 # ruff: noqa: PTH110, PTH123, PTH208
 from __future__ import annotations
 
-import _socket  # not `socket`, for the same reason
+import _signal  # type: ignore[import-not-found]  # not `signal`, for the same reason
+import _socket  # nor `socket`
 import gc
 import marshal
 import os
 import select
-import signal
 import struct
 import sys
-from collections.abc import Set
 
-IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+AnyInts = set[int] | frozenset[int]
+
+IGNORED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 """A stray signal must not take away the wardens; they end when the runtime does."""
 
-RESET = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
+RESET = (*IGNORED, _signal.SIGPIPE, _signal.SIGXFSZ)
 """What a command gets back, because ignored signals stay ignored through exec. Python itself ignores the last two."""
 
 DESCRIPTORS_MAX = 12
@@ -62,7 +63,7 @@ _SUBREAPER, _SET_NAME = 36, 15  # prctl
 def main() -> None:
     gc.disable()
     for number in IGNORED:
-        signal.signal(number, signal.SIG_IGN)
+        _signal.signal(number, _signal.SIG_IGN)
     _take_in_orphans(b"turnwright-keep")
     _keep(_socket.socket(fileno=int(sys.argv[1])))
 
@@ -95,7 +96,7 @@ def _obey(control: _socket.socket, wardens: set[int]) -> bool:
         if kind == b"n":
             _make_warden(control, wardens)
         elif pid in wardens:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, _signal.SIGKILL)
     except (BrokenPipeError, ConnectionResetError):
         return False
     return True
@@ -261,7 +262,7 @@ def start_by_fork(
             if stdin is not None:
                 os.dup2(stdin, 0)
             for number in RESET:
-                signal.signal(number, signal.SIG_DFL)
+                _signal.signal(number, _signal.SIG_DFL)
             os.execvpe(argv[0], argv, env)
         except OSError as failed:
             os.write(failed_w, (failed.errno or 1).to_bytes(4, "little"))
@@ -305,8 +306,8 @@ def _guard(channel: _socket.socket, child_died: int, leader: int, reports: int |
                 return True
         if channel.fileno() in ready:
             if channel.recv(1) == b"t":
-                _signal_all(signal.SIGTERM, leader)
-                _signal_all(signal.SIGCONT, leader)
+                _signal_all(_signal.SIGTERM, leader)
+                _signal_all(_signal.SIGCONT, leader)
                 continue
             if reports is not None:
                 os.close(reports)
@@ -342,13 +343,13 @@ def _sweep(child_died: int, leader: int = 0, spared: set[int] | None = None) -> 
     """
     spared = set() if spared is None else spared
     killed: set[int] = set()
-    code = -signal.SIGKILL
+    code = -_signal.SIGKILL
     for _ in range(_SWEEP_ROUNDS_MAX):
         _drain(child_died)
         ended, left = _reap(leader)
         code = ended.get(leader, code)
         spared.difference_update(ended)
-        found = _signal_all(signal.SIGKILL, leader, spared)
+        found = _signal_all(_signal.SIGKILL, leader, spared)
         killed |= found
         if not found and (spared or not left):
             return killed, code, False
@@ -356,7 +357,7 @@ def _sweep(child_died: int, leader: int = 0, spared: set[int] | None = None) -> 
     return killed, code, True
 
 
-def _signal_all(number: signal.Signals, leader: int = 0, spared: Set[int] = frozenset()) -> set[int]:
+def _signal_all(number: int, leader: int = 0, spared: AnyInts = frozenset()) -> set[int]:
     found = descendants({os.getpid(), leader}, spared)
     for pid in found:
         try:
@@ -366,7 +367,7 @@ def _signal_all(number: signal.Signals, leader: int = 0, spared: Set[int] = froz
     return found
 
 
-def descendants(roots: Set[int], spared: Set[int] = frozenset()) -> set[int]:
+def descendants(roots: AnyInts, spared: AnyInts = frozenset()) -> set[int]:
     """Living processes below `roots`, but not the `spared` and what is below them."""
     children: dict[int, list[int]] = {}
     for pid, parent in process_table():
@@ -440,8 +441,8 @@ def _wake_on_child() -> int:
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)
-    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    _signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    _signal.signal(_signal.SIGCHLD, lambda _number, _frame: None)
     return readable
 
 
