@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from turnwright.config.load import Loaded
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.sandbox.confining import Door, Sandbox
-from turnwright.machine.sandbox.means import Found, Means, means_here, means_of
+from turnwright.machine.sandbox.means import Found, Means, are_known, means_here, means_of
 from turnwright.machine.sandbox.reach import Reach
 from turnwright.machine.sandbox.scratch import Scratch
-from turnwright.schema.errors import InputError, SandboxError
+from turnwright.schema.errors import InputError, MachineError, SandboxError
 from turnwright.schema.sandbox import UNCONFINED, Confinement, SandboxLevel, SandboxTier
 from turnwright.schema.settings import MachineSettings
 
@@ -26,7 +26,7 @@ SPOOL_FOLDER = "spool"
 OFF = "machine.sandbox: off (--sandbox off) runs commands with your own rights."
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def looking_for_means(loaded: Loaded, keeper: Keeper) -> AsyncIterator[asyncio.Task[Found] | None]:
     """It takes as long as three processes take to start, so it goes on beside whatever else a start is made of. None
     where no command will be confined."""
@@ -34,6 +34,9 @@ async def looking_for_means(loaded: Loaded, keeper: Keeper) -> AsyncIterator[asy
     if settings.sandbox == "off" or settings.ssh:
         yield None
         return
+    if not are_known():
+        with contextlib.suppress(MachineError):  # whoever runs a command is told
+            keeper.begin()
     looking = asyncio.create_task(means_here(keeper, loaded.folders.state / SANDBOX_FOLDER))
     try:
         yield looking

@@ -41,11 +41,17 @@ class Keeper:
         self._asked = 0
         self._turn = asyncio.Lock()
 
+    def begin(self) -> None:
+        """Start now what takes its time to start, and wait for nothing: a command will come."""
+        control = self._control or self._start()
+        if not self._ready and not self._asked:
+            self._ask(control)
+
     async def warden(self) -> Warden:
         async with self._turn:
-            control = self._control or self._start()
-            if not self._ready and not self._asked:
-                self._ask(control)
+            self.begin()
+            control = self._control
+            assert control is not None
             while not self._ready:
                 await readable(control)
                 self._receive(control)

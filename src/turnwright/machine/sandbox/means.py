@@ -103,6 +103,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 _found: list[Found] = []
 
 
+def are_known() -> bool:
+    return bool(_found)
+
+
 async def means_here(keeper: Keeper, own: Path) -> Found:
     """Tried once in a process, below `own`; and where all went well, once for all processes until the next start."""
     if not _found:
