@@ -110,6 +110,13 @@ async def bare_watched(run: Run, *, real_tools: bool = False, turns: int = 1) ->
 
 
 async def our_bash(run: Run) -> Figures:
+    """As the bare loop runs it: with the user's own rights."""
+    unconfined = "machine: {sandbox: off}\npermissions: {autonomy: 4}\n"
+    return (await our_watched(run, real_tools=True, config=unconfined)).figures()
+
+
+async def confined_bash(run: Run) -> Figures:
+    """As by default."""
     return (await our_watched(run, real_tools=True)).figures()
 
 
@@ -297,7 +304,7 @@ async def our_replay(run: Run) -> Figures:
 Measure: TypeAlias = Callable[[Run], Coroutine[Any, Any, Figures]]
 MEASURES: Mapping[str, Mapping[str, Measure]] = {
     "steps": {"our": our_steps, "bare": bare_steps, "committing": committing_steps},
-    "bash": {"our": our_bash, "bare": bare_bash},
+    "bash": {"our": our_bash, "confined": confined_bash, "bare": bare_bash},
     "naps": {"our": our_naps, "bare": bare_naps},
     "stream": {"our": our_stream, "bare": bare_stream},
     "first": {"our": our_first, "bare": bare_first},
