@@ -241,3 +241,22 @@ def test_the_data_folder_is_never_the_workspace(tmp_path: Path) -> None:
     agent = Agent(ScriptedModel([Step(text="hi")]), workspace=tmp_path, data_dir=tmp_path)
     with pytest.raises(InputError, match="lies inside the workspace"):
         agent.run_sync("x")
+
+
+@pytest.mark.slow
+def test_the_demo_runs_where_nothing_can_confine_its_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are its own. Whoever requires a sandbox is told, here as everywhere."""
+    from turnwright.machine.sandbox.means import Found, Tried
+
+    async def nothing_here(*_: object) -> Found:
+        return Found(tried=(Tried(tier="namespaces", why="there is no bubblewrap"),))
+
+    monkeypatch.setenv("TURNWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("turnwright.app.confining.means_here", nothing_here)
+    assert main(["demo", "--keep", str(tmp_path / "project")]) == 0
+    said = capsys.readouterr().err
+    assert "Commands cannot be confined here (namespaces: there is no bubblewrap). The demo's few commands run" in said
+    monkeypatch.setenv("TURNWRIGHT_MACHINE__REQUIRE_SANDBOX", "true")
+    assert main(["demo", "--keep", str(tmp_path / "another")]) == 44

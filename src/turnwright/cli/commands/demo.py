@@ -15,7 +15,7 @@ from turnwright.cli import event_loop
 from turnwright.cli.options import loaded_config
 from turnwright.cli.terminal import Terminal
 from turnwright.cli.watching import kept_run_folder, shown_turn
-from turnwright.schema.errors import InputError
+from turnwright.schema.errors import InputError, SandboxError
 from turnwright.schema.facts import Recorded
 from turnwright.views.fold import folded
 from turnwright.views.text import Span, line, safe
@@ -32,6 +32,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     folder = _kept(Path(args.keep).absolute()) if args.keep else Path(tempfile.mkdtemp(prefix="turnwright-demo-"))
     make_project(folder)
+    try:
+        return _shown(args, folder)
+    except SandboxError as none:
+        if loaded_config(args, folder).settings.machine.require_sandbox:
+            raise
+        print(f"{none.args[0]} The demo's few commands run with your own rights.", file=sys.stderr)
+        args.sandbox = "off"
+        return _shown(args, folder)
+
+
+def _shown(args: argparse.Namespace, folder: Path) -> int:
     loaded = loaded_config(args, folder)
 
     async def main() -> int:
