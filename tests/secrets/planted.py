@@ -25,8 +25,6 @@ from typing import Any, ClassVar
 
 import apsw
 
-from turnwright.schema.settings import Settings
-
 ENCODINGS: dict[str, Callable[[str], str]] = {
     "plain": str,
     "base64": lambda key: base64.b64encode(key.encode()).decode(),
@@ -227,8 +225,8 @@ class Session:
                 }
             },
         }
-        if "permissions" in Settings.__struct_fields__:
-            config["permissions"] = {"autonomy": 4}
+        config["permissions"] = {"autonomy": 4}
+        config["machine"] = {"write": [str(self.outside)]}  # and so within reach of commands
         (self.home / "config.yaml").write_text(json.dumps(config))
         told = "say " + " ".join(text for _, text in self.planted.written())[:20_000]
         self.say("run", "run", told, "--output", "stream-json")
