@@ -123,12 +123,6 @@ def _bounds(meta: msgspec.Meta) -> str:
     return f"≥ {meta.ge:g}" if meta.ge is not None else f"> {meta.gt:g}"
 
 
-def _default(value: object) -> str:
-    if value is None:
-        return "null"
-    return f"`{msgspec.json.encode(value).decode()}`" if value != "" else ""
-
-
 def cli_page() -> str:
     lines = [
         "# Commands",

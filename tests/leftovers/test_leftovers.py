@@ -60,7 +60,7 @@ class Turn:
         self.mark = f"tw-{uuid.uuid4().hex}"
         self.place = Place(root)
         said = [text.replace("{mark}", self.mark) for text in COMMANDS.values()] * 2
-        steps = [
+        steps: list[dict[str, Any]] = [
             {"calls": [{"bash": {"command": each, "background": True}} for each in said[:BACKGROUND]]},
             {"calls": [{"bash": {"command": said[BACKGROUND]}}]},
         ]

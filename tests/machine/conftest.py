@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from sandbox_ground import Ground, ground_of
 
 from turnwright.machine.keeper import Keeper
 from turnwright.machine.local import LocalMachine, open_local
@@ -59,3 +60,15 @@ def gone_within(running: Callable[[str], list[str]]) -> Callable[[str, float], b
         return True
 
     return wait
+
+
+@pytest.fixture(params=["namespaces", "kernel-lite"])
+async def ground(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ground]:
+    async for made in ground_of(request.param, tmp_path):
+        yield made
+
+
+@pytest.fixture
+async def namespaces(tmp_path: Path) -> AsyncIterator[Ground]:
+    async for made in ground_of("namespaces", tmp_path):
+        yield made
