@@ -20,7 +20,7 @@ import msgspec
 from turnwright.journal import losses
 from turnwright.journal.chain import chain_findings
 from turnwright.journal.database import DATABASE, LOG, PAGE_BYTES, explain, open_reader, register_checksums
-from turnwright.journal.log import Walk, walk
+from turnwright.journal.log import HEADER_BYTES, Walk, walk
 from turnwright.journal.marks import MARK, Mark, read_mark
 from turnwright.journal.reading import knows_pruning, stretches_of
 from turnwright.journal.records import Finding, Place, Report
@@ -115,8 +115,7 @@ class _Verification:
         if not path.exists():
             return Walk()
         with _raw(path, apsw.SQLITE_OPEN_WAL) as file:
-            size = file.xFileSize()
-            log = walk(file.xRead(size, 0) if size else b"")
+            log = walk(_read_in_one(file))
         if log.fault:
             self._found("log", f"{path}: {log.fault}")
         self._report = msgspec.structs.replace(self._report, log_frames=log.frames)
@@ -252,3 +251,15 @@ def _unsound(judge: apsw.Connection, file: apsw.VFSFile, pages: int) -> list[int
 def _is_sound(judge: apsw.Connection, file: apsw.VFSFile, page: int) -> bool:
     content = file.xRead(PAGE_BYTES, (page - 1) * PAGE_BYTES)
     return bool(judge.execute("SELECT verify_checksum(?)", (content,)).get)
+
+
+def _read_in_one(file: apsw.VFSFile) -> bytes:
+    """A log that a writer has begun anew while it was read would be half of the one and half of the other: its head,
+    which is written before any frame, then tells. A snapshot of a database whose log is all copied does not prevent
+    that."""
+    while True:
+        size = file.xFileSize()
+        content = file.xRead(size, 0) if size else b""
+        head_size = min(file.xFileSize(), HEADER_BYTES)
+        if content[:HEADER_BYTES] == (file.xRead(head_size, 0) if head_size else b""):
+            return content
